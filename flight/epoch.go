@@ -1,0 +1,28 @@
+package flight
+
+import (
+	"fmt"
+
+	"karatum/flight/merkle"
+)
+
+// MaxEpoch is the most batches of one epoch (seed section 2.7).
+const MaxEpoch = 512
+
+// EpochRoot returns the root over the batchIds of an epoch, in storage order.
+// The error is of the merkle package, or says that there are over [MaxEpoch].
+func EpochRoot(batchIDs []Hash) (Hash, error) {
+	if len(batchIDs) > MaxEpoch {
+		return Hash{}, fmt.Errorf("flight: an epoch has at most %d batches, not %d", MaxEpoch, len(batchIDs))
+	}
+	return merkle.Root(batchIDs)
+}
+
+// EpochProof returns the proof of batchIDs[i].
+func EpochProof(batchIDs []Hash, i int) (Proof, error) { return merkle.Prove(batchIDs, i) }
+
+// VerifyEpoch checks that a batch is in the epoch. count must come from the
+// attestation's calldata, never from the proof (spec section 2).
+func VerifyEpoch(root Hash, count uint64, batchID Hash, p Proof) error {
+	return merkle.Verify(root, count, batchID, p)
+}
