@@ -2,6 +2,7 @@ package flight
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strconv"
 
 	"karatum/flight/canon"
@@ -62,9 +63,10 @@ func (h *Header) Check() error {
 	if err := CheckStream(h.Stream); err != nil {
 		return err
 	}
+	if err := h.checkRange(); err != nil {
+		return err
+	}
 	switch {
-	case max(h.Index, h.FromSeq, h.ToSeq, h.CreatedAt) > canon.MaxInt:
-		return fieldErr("header", "integers must be at most 2^53-1")
 	case h.ToSeq < h.FromSeq:
 		return fieldErr("toSeq", "is below fromSeq")
 	case h.Span() > MaxSpan:
@@ -79,6 +81,19 @@ func (h *Header) Check() error {
 		return fieldErr("fromSeq", "is below index, yet every earlier batch held a step")
 	case h.Span() == 1 && h.Root != merkle.Leaf(h.Head):
 		return fieldErr("root", "must be leaf(head) in a batch of one step")
+	}
+	return nil
+}
+
+// checkRange refuses integers that a header parsed from JSON cannot hold.
+func (h *Header) checkRange() error {
+	for _, f := range []struct {
+		name string
+		n    uint64
+	}{{"index", h.Index}, {"fromSeq", h.FromSeq}, {"toSeq", h.ToSeq}, {"createdAt", h.CreatedAt}} {
+		if f.n > canon.MaxInt {
+			return fieldErr(f.name, "must be at most 2^53-1")
+		}
 	}
 	return nil
 }
@@ -152,7 +167,8 @@ func (h *Header) Text() string {
 	return string(b)
 }
 
-// Digest returns what the key signs under the scheme.
+// Digest returns what the key signs under the scheme: the EIP-191 digest of
+// [Header.Text] or the batchId.
 func (h *Header) Digest(s Scheme) Hash {
 	if s == EIP191 {
 		return TextDigest(h.Text())
@@ -175,8 +191,14 @@ func (h Header) Sign(k *Key, s Scheme) Batch {
 // ID returns the header's batchId.
 func (b *Batch) ID() Hash { return b.Header.ID() }
 
-// Recover returns the signer. The error is [ErrSignature].
-func (b *Batch) Recover() (Address, error) { return b.Signature.Recover(b.Header.Digest(b.Scheme)) }
+// Recover returns the signer. The error wraps [ErrSignature], also for a scheme
+// that is none of spec section 3.
+func (b *Batch) Recover() (Address, error) {
+	if b.Scheme != EIP712 && b.Scheme != EIP191 {
+		return Address{}, fmt.Errorf("%w: unknown scheme %q", ErrSignature, clip(string(b.Scheme)))
+	}
+	return b.Signature.Recover(b.Header.Digest(b.Scheme))
+}
 
 // Verify reports whether the signature recovers to the header's agent, else an
 // error that wraps [ErrSignature].
@@ -207,7 +229,10 @@ func ParseBatch(text []byte) (Batch, error) {
 	if b.Signature, err = ParseSignature(raw); err != nil {
 		return Batch{}, fieldErr("signature", "%s", err)
 	}
-	return b, b.Header.Check()
+	if err := b.Header.Check(); err != nil {
+		return Batch{}, err
+	}
+	return b, nil
 }
 
 // readBatch reads {header, scheme, signature} and leaves the signature as raw

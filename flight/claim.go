@@ -2,6 +2,7 @@ package flight
 
 import (
 	"errors"
+	"fmt"
 	"math/big"
 	"regexp"
 
@@ -41,7 +42,7 @@ var decimalAmount = regexp.MustCompile(`^(0|[1-9][0-9]{0,77})$`)
 func ParseClaim(v canon.Value) (Claim, error) {
 	kind, ok := v.Get("kind")
 	if !ok || kind.Kind != canon.String {
-		return Claim{}, errors.Join(ErrClaim, fieldErr("kind", "a claim is an object with a kind"))
+		return Claim{}, fmt.Errorf("%w: a claim is an object with a string under kind", ErrClaim)
 	}
 	c := Claim{Kind: kind.Str}
 	var err error
@@ -56,7 +57,7 @@ func ParseClaim(v canon.Value) (Claim, error) {
 		return c, ErrUnsupportedClaim
 	}
 	if err != nil {
-		return Claim{}, errors.Join(ErrClaim, err)
+		return Claim{}, fmt.Errorf("%w: %w", ErrClaim, err)
 	}
 	return c, nil
 }

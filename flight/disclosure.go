@@ -1,6 +1,7 @@
 package flight
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 
@@ -33,11 +34,17 @@ type Disclosure struct {
 	Proof  Proof
 	Batch  Batch
 
-	rawSignature []byte // as sent; nil when built in Go
+	// malformed is the signature as sent where it has no accepted form, which
+	// Verify reports; nil otherwise.
+	malformed []byte
 }
 
 // ParseDisclosure reads a disclosure's outer shape (a wrong one is answered with
-// 400 before any check, spec section 6). The error is a [*FieldError].
+// 400 before any check, spec section 6). What the checks of [Disclosure.Verify]
+// are about is let through: the step may be any object, a reveal may open any key,
+// and the signature may be any bytes. Time and memory are linear in the text; at
+// worst, an array of short elements, a value takes 40 times its text. The error is
+// a [*FieldError].
 func ParseDisclosure(text []byte) (*Disclosure, error) {
 	v, err := parseDoc(text, MaxDisclosureDepth, MaxDisclosureBytes)
 	if err != nil {
@@ -66,8 +73,15 @@ func readDisclosure(v canon.Value, path string) (*Disclosure, error) {
 		return nil, err
 	}
 	at := join(path, "batch")
-	d.Batch, d.rawSignature, err = readBatch(batch, at, join(at, "header"))
-	return d, err
+	b, raw, err := readBatch(batch, at, join(at, "header"))
+	if err != nil {
+		return nil, err
+	}
+	if b.Signature, err = ParseSignature(raw); err != nil {
+		d.malformed = raw
+	}
+	d.Batch = b
+	return d, nil
 }
 
 func readReveal(v canon.Value, path string) ([]Opening, error) {
@@ -136,6 +150,24 @@ func (s *Step) Value() canon.Value {
 	return v
 }
 
+// NewDisclosure returns a disclosure built in Go, of steps[i] of a batch that
+// holds exactly these steps. The error is of the merkle package, or a
+// [*FieldError] of a step that breaks the rules.
+func NewDisclosure(b Batch, steps []Step, i int, reveal ...Opening) (*Disclosure, error) {
+	hashes := make([]Hash, len(steps))
+	for j := range steps {
+		hashes[j] = steps[j].Hash()
+	}
+	p, err := merkle.Prove(hashes, i)
+	if err != nil {
+		return nil, err
+	}
+	if err := steps[i].Check(); err != nil {
+		return nil, err
+	}
+	return &Disclosure{Step: steps[i].Value(), Reveal: reveal, Proof: p, Batch: b}, nil
+}
+
 // WithoutReveal returns the disclosure with nothing opened, the form in which
 // evidence carries it.
 func (d *Disclosure) WithoutReveal() *Disclosure {
@@ -145,7 +177,7 @@ func (d *Disclosure) WithoutReveal() *Disclosure {
 }
 
 // MarshalJSON writes the disclosure; values and step in canonical form, the
-// signature in its kept form.
+// signature in its kept form, or as it was sent where it has none.
 func (d *Disclosure) MarshalJSON() ([]byte, error) {
 	b := append([]byte(`{"step":`), canon.Append(nil, d.Step)...)
 	b = append(b, `,"reveal":{`...)
@@ -157,12 +189,25 @@ func (d *Disclosure) MarshalJSON() ([]byte, error) {
 		b = append(append(b, o.Salt.String()...), `","value":`...)
 		b = append(canon.Append(b, o.Value), '}')
 	}
-	rest, err := json.Marshal(struct {
-		Proof Proof `json:"proof"`
-		Batch Batch `json:"batch"`
-	}{d.Proof, d.Batch})
+	rest, err := d.marshalRest()
 	if err != nil {
 		return nil, err
 	}
 	return append(append(b, `},`...), rest[1:]...), nil
+}
+
+func (d *Disclosure) marshalRest() ([]byte, error) {
+	type batch struct {
+		Header    Header `json:"header"`
+		Scheme    Scheme `json:"scheme"`
+		Signature string `json:"signature"`
+	}
+	sig := d.Batch.Signature.String()
+	if d.malformed != nil {
+		sig = "0x" + hex.EncodeToString(d.malformed)
+	}
+	return json.Marshal(struct {
+		Proof Proof `json:"proof"`
+		Batch batch `json:"batch"`
+	}{d.Proof, batch{d.Batch.Header, d.Batch.Scheme, sig}})
 }

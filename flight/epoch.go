@@ -12,14 +12,27 @@ const MaxEpoch = 512
 // EpochRoot returns the root over the batchIds of an epoch, in storage order.
 // The error is of the merkle package, or says that there are over [MaxEpoch].
 func EpochRoot(batchIDs []Hash) (Hash, error) {
-	if len(batchIDs) > MaxEpoch {
-		return Hash{}, fmt.Errorf("flight: an epoch has at most %d batches, not %d", MaxEpoch, len(batchIDs))
+	if err := checkEpoch(batchIDs); err != nil {
+		return Hash{}, err
 	}
 	return merkle.Root(batchIDs)
 }
 
-// EpochProof returns the proof of batchIDs[i].
-func EpochProof(batchIDs []Hash, i int) (Proof, error) { return merkle.Prove(batchIDs, i) }
+func checkEpoch(batchIDs []Hash) error {
+	if len(batchIDs) > MaxEpoch {
+		return fmt.Errorf("flight: an epoch has at most %d batches, not %d", MaxEpoch, len(batchIDs))
+	}
+	return nil
+}
+
+// EpochProof returns the proof of batchIDs[i]. The errors are those of
+// [EpochRoot], or [merkle.ErrIndex].
+func EpochProof(batchIDs []Hash, i int) (Proof, error) {
+	if err := checkEpoch(batchIDs); err != nil {
+		return Proof{}, err
+	}
+	return merkle.Prove(batchIDs, i)
+}
 
 // VerifyEpoch checks that a batch is in the epoch. count must come from the
 // attestation's calldata, never from the proof (spec section 2).

@@ -81,6 +81,9 @@ func NewEvidence(stored, other Batch) *Evidence {
 // NewBrokenChain packs two disclosures whose steps s and s+1 of one stream do not
 // link. It returns nil where they do, or are no such pair.
 func NewBrokenChain(a, b *Disclosure) *Evidence {
+	if a == nil || b == nil {
+		return nil
+	}
 	e := &Evidence{Reason: BrokenChain, StepA: a.WithoutReveal(), StepB: b.WithoutReveal()}
 	if e.Verify() != nil {
 		return nil
@@ -91,12 +94,16 @@ func NewBrokenChain(a, b *Disclosure) *Evidence {
 // ErrEvidence reports evidence that proves nothing.
 var ErrEvidence = errors.New("flight: not evidence")
 
-// Agent returns whose equivocation it is.
+// Agent returns whose equivocation it is, the zero address where the evidence has
+// no statements.
 func (e *Evidence) Agent() Address {
-	if e.Reason == BrokenChain {
-		return e.StepA.Batch.Header.Agent
+	if e.Reason != BrokenChain {
+		return e.A.Header.Agent
 	}
-	return e.A.Header.Agent
+	if e.StepA == nil {
+		return Address{}
+	}
+	return e.StepA.Batch.Header.Agent
 }
 
 // Verify checks both signatures and the contradiction. The error wraps
@@ -124,6 +131,9 @@ func (e *Evidence) Verify() error {
 }
 
 func (e *Evidence) verifyChain() error {
+	if e.StepA == nil || e.StepB == nil {
+		return fmt.Errorf("%w: it needs two steps", ErrEvidence)
+	}
 	a, b := e.StepA.Verify(), e.StepB.Verify()
 	for i, r := range []*Report{a, b} {
 		if err := r.Err(); err != nil {
@@ -178,15 +188,20 @@ func ParseEvidence(text []byte) (*Evidence, error) {
 	a, _ := v.Get("a")
 	b, _ := v.Get("b")
 	if e.Reason == BrokenChain {
-		if e.StepA, err = readDisclosure(a, "a"); err == nil {
+		e.StepA, err = readDisclosure(a, "a")
+		if err == nil {
 			e.StepB, err = readDisclosure(b, "b")
 		}
-		return e, err
+	} else {
+		e.A, err = readStatement(a, "a")
+		if err == nil {
+			e.B, err = readStatement(b, "b")
+		}
 	}
-	if e.A, err = readStatement(a, "a"); err == nil {
-		e.B, err = readStatement(b, "b")
+	if err != nil {
+		return nil, err
 	}
-	return e, err
+	return e, nil
 }
 
 func readStatement(v canon.Value, path string) (Batch, error) {

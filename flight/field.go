@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"karatum/flight/canon"
 )
@@ -60,12 +61,12 @@ func object(v canon.Value, path string, required []string, optional ...string) e
 	return nil
 }
 
-// clip shortens text from outside before it is echoed.
+// clip shortens text from outside before it is echoed, and makes it UTF-8.
 func clip(s string) string {
 	if len(s) > 64 {
-		return s[:64] + "..."
+		s = s[:64] + "..."
 	}
-	return s
+	return strings.ToValidUTF8(s, "?")
 }
 
 func join(path, key string) string {

@@ -62,11 +62,16 @@ func ParseSignature(raw []byte) (Signature, error) {
 }
 
 // Recover returns the address whose key signed the digest, or an error that
-// wraps [ErrSignature] where no key did.
+// wraps [ErrSignature] where no key did, or where s was filled by hand with a form
+// that [ParseSignature] refuses.
 func (s Signature) Recover(digest Hash) (Address, error) {
+	kept, err := ParseSignature(s[:])
+	if err != nil {
+		return Address{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
 	var compact [65]byte
-	compact[0] = s[64]
-	copy(compact[1:], s[:64])
+	compact[0] = kept[64]
+	copy(compact[1:], kept[:64])
 	pub, _, err := ecdsa.RecoverCompact(compact[:], digest[:])
 	if err != nil {
 		return Address{}, fmt.Errorf("%w: it recovers to no key", ErrSignature)

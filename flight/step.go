@@ -1,6 +1,7 @@
 package flight
 
 import (
+	"slices"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -126,7 +127,7 @@ func ParseStep(v canon.Value) (Step, error) {
 	}
 	if _, ok := v.Get("name"); ok {
 		if s.Name = r.text("name"); s.Name == "" {
-			r.fail("name", "must have 1 to 128 code points")
+			r.fail("name", "must have 1 to %d code points", maxName)
 		}
 	}
 	if _, ok := v.Get("chainId"); ok {
@@ -149,12 +150,12 @@ func (s *Step) Check() error {
 		return fieldErr("at", "must be at most 2^53-1")
 	case s.Seq == 0 && !s.Prev.IsZero():
 		return fieldErr("prev", "must be 32 zero bytes at seq 0")
-	case !oneOf(Kinds, s.Kind):
+	case !slices.Contains(Kinds, s.Kind):
 		return fieldErr("kind", "must be one of tool, llm, tx, message, note")
-	case !oneOf(Statuses, s.Status):
+	case !slices.Contains(Statuses, s.Status):
 		return fieldErr("status", "must be ok or error")
-	case canon.CodePoints(s.Name) > 128:
-		return fieldErr("name", "must have 1 to 128 code points")
+	case canon.CodePoints(s.Name) > maxName || !canon.ValidString(s.Name):
+		return fieldErr("name", "must have 1 to %d code points", maxName)
 	case (s.ChainID == nil) != (s.TxHash == nil):
 		return fieldErr("txHash", "chainId and txHash come together or not at all")
 	case s.ChainID != nil && *s.ChainID > canon.MaxInt:
@@ -165,25 +166,23 @@ func (s *Step) Check() error {
 	return CheckStream(s.Stream)
 }
 
-func oneOf(set []string, s string) bool {
-	for _, x := range set {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
-// maxStream is the most code points of a stream name.
-const maxStream = 64
+// The most code points of a stream's name and of a step's.
+const (
+	maxStream = 64
+	maxName   = 128
+)
 
 // CheckStream applies the rules for stream names (spec section 2): 1 to 64 code
 // points, none of categories Cc, Cf, Cs, Zl and Zp, which would forge lines in
 // the EIP-191 text, no "/", no space at either end, not "." or "..". Names are
-// not normalised. The error is a [*FieldError].
+// not normalised. The categories are those of Unicode 15.0, the edition of the
+// unicode package. The error is a [*FieldError].
 func CheckStream(s string) error {
 	if n := canon.CodePoints(s); n < 1 || n > maxStream {
 		return fieldErr("stream", "must have 1 to %d code points", maxStream)
+	}
+	if !utf8.ValidString(s) {
+		return fieldErr("stream", "must not contain a lone surrogate or bytes that are no UTF-8")
 	}
 	if s == "." || s == ".." {
 		return fieldErr("stream", "must not be . or ..")
@@ -191,12 +190,9 @@ func CheckStream(s string) error {
 	if s[0] == ' ' || s[len(s)-1] == ' ' {
 		return fieldErr("stream", "must not begin or end with a space")
 	}
-	for i, r := range s {
+	for _, r := range s {
 		if r == '/' {
 			return fieldErr("stream", "must not contain /")
-		}
-		if r == utf8.RuneError && s[i] != 0xef { // a lone surrogate, or not UTF-8
-			return fieldErr("stream", "must not contain a lone surrogate")
 		}
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return fieldErr("stream", "must not contain U+%04X, a control, format or separator character", r)

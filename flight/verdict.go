@@ -30,7 +30,7 @@ const (
 type Tx struct {
 	From    Address
 	To      *Address
-	Value   *big.Int // wei
+	Value   *big.Int // wei; nil is zero
 	Success bool
 	Logs    []Log
 }
@@ -64,7 +64,8 @@ func Unverified(reason string) Verdict {
 
 // Evaluate compares a claim with a mined transaction: always the receipt's
 // success and the sender, then the claim's own rule (seed section 4). All must
-// pass; any that fails is positive evidence against the claim.
+// pass; any that fails is positive evidence against the claim. The claim is one
+// that [ParseClaim] returned.
 func Evaluate(c Claim, agent Address, tx Tx) Verdict {
 	checks := []VerdictCheck{
 		{"receipt.success", tx.Success, "success", outcome(tx.Success)},
@@ -96,13 +97,16 @@ func outcome(ok bool) string {
 }
 
 func nativeChecks(c Claim, tx Tx) []VerdictCheck {
-	to := "contract creation"
+	to, value := "contract creation", tx.Value
 	if tx.To != nil {
 		to = tx.To.String()
 	}
+	if value == nil {
+		value = new(big.Int)
+	}
 	return []VerdictCheck{
 		{"native.to", tx.To != nil && *tx.To == c.To, c.To.String(), to},
-		{"native.value", tx.Value.Cmp(c.Amount) == 0, c.Amount.String(), tx.Value.String()},
+		{"native.value", value.Cmp(c.Amount) == 0, c.Amount.String(), value.String()},
 	}
 }
 

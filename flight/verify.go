@@ -1,6 +1,7 @@
 package flight
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -55,8 +56,10 @@ type Report struct {
 	StepHash Hash
 	BatchID  Hash
 	Signer   Address // recovered, zero where none was
-	Claim    *Claim  // opened, well formed and of a known kind
-	// Unsupported is set where a claim of an unknown kind was opened.
+	// Claim is the opened claim where it matches the step's commitment, is well
+	// formed and of a known kind. It is the agent's word only if Err is nil.
+	Claim *Claim
+	// Unsupported is set where such a claim is of an unknown kind.
 	Unsupported bool
 }
 
@@ -106,16 +109,13 @@ func (d *Disclosure) checkSchema(r *Report) bool {
 }
 
 func (d *Disclosure) checkSignature(r *Report) {
-	if d.rawSignature != nil {
-		var err error
-		if d.Batch.Signature, err = ParseSignature(d.rawSignature); err != nil {
-			r.add(CheckSignature, Fail, "%s", err)
-			return
-		}
+	if d.malformed != nil {
+		r.add(CheckSignature, Fail, "%s", ErrSignatureForm)
+		return
 	}
 	var err error
 	if r.Signer, err = d.Batch.Recover(); err != nil {
-		r.add(CheckSignature, Fail, "the signature recovers to no key")
+		r.add(CheckSignature, Fail, "%s", err)
 		return
 	}
 	if r.Signer != d.Batch.Header.Agent {
@@ -148,16 +148,16 @@ func (d *Disclosure) checkPlace(r *Report) {
 	r.add(CheckStepBatch, Fail, "%s", why)
 }
 
-// checkProof takes the place and the size from the signed header, never from the
-// proof alone.
+// checkProof takes index and size from the signed header, never from the proof;
+// that the proof says the same is for checkPlace.
 func (d *Disclosure) checkProof(r *Report) {
-	h, p := &d.Batch.Header, d.Proof
-	if r.Step.Seq < h.FromSeq || h.Span() == 0 {
+	h, seq := &d.Batch.Header, r.Step.Seq
+	if seq < h.FromSeq || seq > h.ToSeq {
 		r.add(CheckProof, Skip, "the step has no place in this batch")
 		return
 	}
-	p.Index = r.Step.Seq - h.FromSeq
-	if err := merkle.Verify(h.Root, h.Span(), r.StepHash, Proof{Index: p.Index, Size: h.Span(), Siblings: p.Siblings}); err != nil {
+	p := Proof{Index: seq - h.FromSeq, Size: h.Span(), Siblings: d.Proof.Siblings}
+	if err := merkle.Verify(h.Root, p.Size, r.StepHash, p); err != nil {
 		r.add(CheckProof, Fail, "%s", err)
 		return
 	}
@@ -191,34 +191,52 @@ func (d *Disclosure) checkReveal(r *Report) {
 		}
 		return
 	}
-	badKey, badValue := "", ""
+	matched := map[string]bool{}
+	badKey, badValue, committed := "", "", 0
 	for _, o := range d.Reveal {
 		want := r.Step.Commitment(o.Field)
 		if want == nil {
-			badKey = clip(o.Field)
+			badKey = cmp.Or(badKey, fmt.Sprintf("the step commits to no %q", clip(o.Field)))
 			continue
 		}
-		if got, err := CommitValue(o.Value, o.Salt); err != nil || got != *want {
-			badValue = fmt.Sprintf("%s commits to %s, the step holds %s", o.Field, got, want)
+		committed++
+		got, err := CommitValue(o.Value, o.Salt)
+		switch {
+		case err != nil:
+			badValue = cmp.Or(badValue, fmt.Sprintf("%s: %v", o.Field, err))
+		case got != *want:
+			badValue = cmp.Or(badValue, fmt.Sprintf("%s commits to %s, the step holds %s", o.Field, got, want))
+		default:
+			matched[o.Field] = true
 		}
 	}
-	if badKey != "" {
-		r.add(CheckRevealKey, Fail, "the step commits to no %q", badKey)
+	r.addIf(CheckRevealKey, badKey, "every opened field is committed")
+	if committed == 0 {
+		r.add(CheckCommitment, Skip, "no opened field is committed")
 	} else {
-		r.add(CheckRevealKey, Pass, "every opened field is committed")
+		r.addIf(CheckCommitment, badValue, fmt.Sprintf("%d opened, each matches its commitment", committed))
 	}
-	if badValue != "" {
-		r.add(CheckCommitment, Fail, "%s", badValue)
-	} else {
-		r.add(CheckCommitment, Pass, "%d opened, each matches its commitment", len(d.Reveal))
-	}
-	d.checkClaim(r)
+	d.checkClaim(r, matched["claim"])
 }
 
-func (d *Disclosure) checkClaim(r *Report) {
+// addIf fails the check with the fault where there is one.
+func (r *Report) addIf(code CheckCode, fault, fine string) {
+	if fault != "" {
+		r.add(code, Fail, "%s", fault)
+		return
+	}
+	r.add(code, Pass, "%s", fine)
+}
+
+// checkClaim judges the opened claim, if the step really commits to it.
+func (d *Disclosure) checkClaim(r *Report, matched bool) {
 	v, ok := d.opened("claim")
-	if !ok || r.Step.Claim == nil {
+	switch {
+	case !ok:
 		r.add(CheckClaim, Skip, "no claim is opened")
+		return
+	case !matched:
+		r.add(CheckClaim, Skip, "the opened claim is not the committed one")
 		return
 	}
 	c, err := ParseClaim(v)

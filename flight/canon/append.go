@@ -19,37 +19,75 @@ func Canonical(text []byte) ([]byte, error) {
 }
 
 // Canonical returns the canonical bytes of a committed value, or TOO_DEEP or
-// TOO_LARGE past the limits of spec section 1.
+// TOO_LARGE past the limits of spec section 1. A value built in Go is also judged
+// as its text would be: NON_FINITE, INVALID_UTF8 and DUPLICATE_KEY.
 func (v Value) Canonical() ([]byte, error) {
-	if depth(v, MaxDepth) > MaxDepth {
-		return nil, &Error{Code: TooDeep, Offset: -1, Reason: "more than 64 containers inside each other"}
+	if err := check(v, MaxDepth); err != nil {
+		return nil, err
 	}
 	b := Append(nil, v)
 	if len(b) > MaxBytes {
-		return nil, &Error{Code: TooLarge, Offset: -1, Reason: "over 1 MiB of canonical bytes"}
+		return nil, refuse(TooLarge, "over 1 MiB of canonical bytes")
 	}
 	return b, nil
 }
 
-// depth counts the containers inside each other, giving up past most.
-func depth(v Value, most int) int {
-	if v.Kind != Array && v.Kind != Object {
-		return 0
+func refuse(code Code, reason string) error { return &Error{Code: code, Offset: -1, Reason: reason} }
+
+// check refuses a value that no text could have given, or one with more than room
+// containers inside each other.
+func check(v Value, room int) error {
+	switch v.Kind {
+	case Number:
+		if math.IsNaN(v.Num) || math.IsInf(v.Num, 0) {
+			return refuse(NonFinite, "a number is not finite")
+		}
+	case String:
+		if !ValidString(v.Str) {
+			return refuse(InvalidUTF8, "a string is not UTF-8")
+		}
+	case Array, Object:
+		if room == 0 {
+			return refuse(TooDeep, "more than 64 containers inside each other")
+		}
 	}
-	if most <= 0 {
-		return 1
+	if v.Kind == Array {
+		for i := range v.Arr {
+			if err := check(v.Arr[i], room-1); err != nil {
+				return err
+			}
+		}
 	}
-	deepest := 0
-	for i := range v.Arr {
-		deepest = max(deepest, depth(v.Arr[i], most-1))
+	if v.Kind == Object {
+		return checkMembers(v.Obj, room-1)
 	}
-	for i := range v.Obj {
-		deepest = max(deepest, depth(v.Obj[i].Value, most-1))
-	}
-	return deepest + 1
+	return nil
 }
 
-// Append appends the canonical form of v to b.
+func checkMembers(members []Member, room int) error {
+	var keys keySet
+	for i := range members {
+		m := &members[i]
+		if !ValidString(m.Key) {
+			return refuse(InvalidUTF8, "a key is not UTF-8")
+		}
+		if keys.has(members[:i], m.Key) {
+			return refuse(DuplicateKey, "a key stands twice in one object")
+		}
+		if err := check(m.Value, room); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MarshalJSON writes the form of [Append], so that a Value may stand inside
+// documents of encoding/json.
+func (v Value) MarshalJSON() ([]byte, error) { return Append(nil, v), nil }
+
+// Append appends the canonical form of v to b. It judges nothing: a number that
+// is not finite comes out as null, as JSON.stringify has it, and keys may repeat.
+// [Value.Canonical] is the strict form.
 func Append(b []byte, v Value) []byte {
 	switch v.Kind {
 	case Bool:
@@ -144,8 +182,12 @@ func surrogate(s string) (uint16, bool) {
 	return 0xd000 | uint16(s[1]&0x3f)<<6 | uint16(s[2]&0x3f), true
 }
 
-// AppendNumber appends f, which must be finite, as ECMAScript prints it.
+// AppendNumber appends f as ECMAScript's JSON.stringify prints it: null where it
+// is not finite.
 func AppendNumber(b []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return append(b, "null"...)
+	}
 	if f == 0 {
 		return append(b, '0')
 	}

@@ -3,6 +3,7 @@ package canon
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -36,6 +37,14 @@ type parser struct {
 
 func (p *parser) fail(code Code, format string, args ...any) error {
 	return &Error{Code: code, Offset: p.pos, Reason: fmt.Sprintf(format, args...)}
+}
+
+// clip shortens text from outside before an error echoes it.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
 }
 
 func (p *parser) space() {
@@ -142,9 +151,9 @@ func (p *parser) object(depth int) (Value, error) {
 		p.pos++
 		return v, nil
 	}
-	var seen map[string]struct{}
+	var keys keySet
 	for {
-		m, err := p.member(depth, &v, &seen)
+		m, err := p.member(depth, v.Obj, &keys)
 		if err != nil {
 			return v, err
 		}
@@ -155,7 +164,7 @@ func (p *parser) object(depth int) (Value, error) {
 	}
 }
 
-func (p *parser) member(depth int, v *Value, seen *map[string]struct{}) (Member, error) {
+func (p *parser) member(depth int, before []Member, keys *keySet) (Member, error) {
 	if p.next() != '"' {
 		return Member{}, p.fail(Syntax, "expected a key in double quotes")
 	}
@@ -164,9 +173,9 @@ func (p *parser) member(depth int, v *Value, seen *map[string]struct{}) (Member,
 	if err != nil {
 		return Member{}, err
 	}
-	if duplicate(v, seen, key) {
+	if keys.has(before, key) {
 		p.pos = at
-		return Member{}, p.fail(DuplicateKey, "key %q stands twice in one object", key)
+		return Member{}, p.fail(DuplicateKey, "key %q stands twice in one object", clip(key))
 	}
 	if p.next() != ':' {
 		return Member{}, p.fail(Syntax, "expected : after the key")
@@ -176,23 +185,23 @@ func (p *parser) member(depth int, v *Value, seen *map[string]struct{}) (Member,
 	return Member{Key: key, Value: val}, err
 }
 
-// duplicate reports whether the object has the key already, keeping a map once
-// the object is no longer small.
-func duplicate(v *Value, seen *map[string]struct{}, key string) bool {
-	if *seen == nil {
-		if _, dup := v.Get(key); dup {
-			return true
-		}
-		if len(v.Obj) < mapKeys {
-			return false
-		}
-		*seen = make(map[string]struct{}, 2*mapKeys)
-		for i := range v.Obj {
-			(*seen)[v.Obj[i].Key] = struct{}{}
+// A keySet tells whether an object has a key already: by looking through the
+// members while they are few, by a map from then on.
+type keySet map[string]struct{}
+
+// has reports whether members hold key, and adds it to the set.
+func (s *keySet) has(members []Member, key string) bool {
+	if len(members) < mapKeys {
+		return slices.ContainsFunc(members, func(m Member) bool { return m.Key == key })
+	}
+	if *s == nil {
+		*s = make(keySet, 2*mapKeys)
+		for i := range members {
+			(*s)[members[i].Key] = struct{}{}
 		}
 	}
-	_, dup := (*seen)[key]
-	(*seen)[key] = struct{}{}
+	_, dup := (*s)[key]
+	(*s)[key] = struct{}{}
 	return dup
 }
 
@@ -340,7 +349,7 @@ func (p *parser) escape(out []byte) ([]byte, error) {
 	}
 	at := bytes.IndexByte([]byte(`"\/bfnrt`), c)
 	if at < 0 {
-		return nil, p.fail(Syntax, "\\%c is no escape of JSON", c)
+		return nil, p.fail(Syntax, "%q is no escape of JSON", []byte{'\\', c})
 	}
 	p.pos += 2
 	return append(out, "\"\\/\b\f\n\r\t"[at]), nil

@@ -11,6 +11,8 @@
 // input with such bytes is refused, so the form is unambiguous.
 package canon
 
+import "unicode/utf8"
+
 // Limits of one committed value (spec section 1).
 const (
 	MaxDepth = 64      // containers inside each other
@@ -30,9 +32,14 @@ const (
 	Object
 )
 
+var kindNames = [...]string{"null", "boolean", "number", "string", "array", "object"}
+
 // String returns the JSON name of the kind.
 func (k Kind) String() string {
-	return [...]string{"null", "boolean", "number", "string", "array", "object"}[k]
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "unknown kind"
 }
 
 // A Value is one JSON value. Only the field that Kind names is meaningful. The
@@ -86,6 +93,27 @@ func Int(n uint64) Value { return Value{Kind: Number, Num: float64(n)} }
 
 // Obj returns an object of the members, whose keys must be distinct.
 func Obj(m ...Member) Value { return Value{Kind: Object, Obj: m} }
+
+// ValidString reports whether s is WTF-8: UTF-8 in which a surrogate, never the
+// second half of a pair, may take its three-byte form.
+func ValidString(s string) bool {
+	high := false // the code point before was a lone high surrogate
+	for s != "" {
+		if u, ok := surrogate(s); ok {
+			if high && u >= 0xdc00 {
+				return false
+			}
+			high, s = u < 0xdc00, s[3:]
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			return false
+		}
+		high, s = false, s[n:]
+	}
+	return true
+}
 
 // CodePoints returns the number of code points of a WTF-8 string; a lone
 // surrogate counts as one.
