@@ -1,0 +1,18 @@
+// Package chain reads EVM chains over JSON-RPC: what verdicts and anchoring
+// need, and no more. Its subpackages encode attestations (eas), send them
+// (anchor), and run a chain of our own (devchain).
+//
+// The RPC node is not trusted. It can at most:
+//
+//   - withhold: every failure is an error of a known class, never a verdict;
+//   - lie about what is on the chain: headers, receipts and logs are taken as it
+//     tells them, and whoever relies on them says so ("as told by RPC"). It can
+//     not answer for another transaction or block than the one that was asked
+//     for, nor pass off a receipt whose logs name another transaction or block;
+//   - suggest any fee: callers bound fees, see [Fees.Limit];
+//   - cost memory and time up to [Options.MaxResponseBytes] and
+//     [Options.Timeout] a call. It cannot redirect a call to another server;
+//   - put text into error messages: it is cut short and quoted.
+//
+// It never sees a private key: transactions are signed here.
+package chain

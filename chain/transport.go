@@ -1,0 +1,207 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// A Transport carries one JSON-RPC call and returns the result, "null" included,
+// or an error of this package's classes.
+type Transport interface {
+	Call(ctx context.Context, method string, params ...any) (json.RawMessage, error)
+	Close()
+}
+
+// RedactURL is a URL fit for logs: scheme and host only, because user, path and
+// query may all hold credentials.
+func RedactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "(unreadable URL)"
+	}
+	redacted := u.Scheme + "://" + u.Host
+	if u.User != nil || len(u.Path) > 1 || u.RawQuery != "" || u.Fragment != "" {
+		redacted += "/…"
+	}
+	return redacted
+}
+
+type httpTransport struct {
+	url    string
+	client *http.Client
+	limit  int64
+	lastID atomic.Uint64
+}
+
+// newHTTP prepares calls to an http or https URL. It connects to nothing yet.
+func newHTTP(raw string, o Options) (*httpTransport, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errors.New("chain: node URL is unreadable") // err would quote it
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("chain: node URL %s must be http:// or https://", RedactURL(raw))
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = 64 << 10
+	return &httpTransport{
+		url:   u.String(),
+		limit: o.MaxResponseBytes,
+		client: &http.Client{
+			Transport: t,
+			// A redirect could carry the call, and credentials, anywhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+func (t *httpTransport) Close() { t.client.CloseIdleConnections() }
+
+type request struct {
+	Version string `json:"jsonrpc"`
+	ID      uint64 `json:"id"`
+	Method  string `json:"method"`
+	Params  []any  `json:"params"`
+}
+
+func (t *httpTransport) Call(ctx context.Context, method string, params ...any) (json.RawMessage, error) {
+	if params == nil {
+		params = []any{}
+	}
+	id := t.lastID.Add(1)
+	body, err := json.Marshal(request{"2.0", id, method, params})
+	if err != nil {
+		return nil, fmt.Errorf("chain: %s: %w", method, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, &CallError{Method: method, Kind: ErrUnavailable, Message: "request could not be made"}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	res, err := t.client.Do(req)
+	if err != nil {
+		return nil, unreached(method, err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, t.limit+1))
+	if err != nil {
+		return nil, unreached(method, err)
+	}
+	if int64(len(answer)) > t.limit {
+		return nil, malformed(method, "answer is longer than %d bytes", t.limit)
+	}
+	return parseAnswer(method, id, res.StatusCode, res.Header.Get("Retry-After"), answer)
+}
+
+// parseAnswer reads an HTTP answer. A valid JSON-RPC error counts more than the
+// status: some nodes send one with 400 or 500.
+func parseAnswer(method string, id uint64, status int, retryAfter string, body []byte) (json.RawMessage, error) {
+	if status == http.StatusTooManyRequests {
+		return nil, &CallError{Method: method, Kind: ErrRateLimited, RetryAfter: parseRetryAfter(retryAfter), Message: "status 429"}
+	}
+	result, err := parseEnvelope(method, id, body)
+	var call *CallError
+	switch {
+	case errors.As(err, &call) && call.Kind == ErrRateLimited:
+		call.RetryAfter = parseRetryAfter(retryAfter)
+		return nil, err
+	case status == http.StatusOK, errors.As(err, &call) && call.Kind != ErrMalformed:
+		return result, err
+	}
+	return nil, &CallError{Method: method, Kind: ErrUnavailable, Message: fmt.Sprintf("status %d", status), RetryAfter: parseRetryAfter(retryAfter)}
+}
+
+// parseEnvelope reads a JSON-RPC answer to the call with the given id.
+func parseEnvelope(method string, id uint64, body []byte) (json.RawMessage, error) {
+	var answer struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Result  json.RawMessage `json:"result"`
+		Error   *struct {
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+			Data    any    `json:"data"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, malformed(method, "not JSON-RPC: %s", quote(string(body)))
+	}
+	switch sameID := string(answer.ID) == strconv.FormatUint(id, 10); {
+	case answer.Version != "2.0":
+		return nil, malformed(method, "JSON-RPC version is %s", quote(answer.Version))
+	case answer.Error != nil && (sameID || string(answer.ID) == "null" || answer.ID == nil): // limits are often told without the id
+		return nil, refusal(method, answer.Error.Code, answer.Error.Message, revertData(answer.Error.Data))
+	case !sameID:
+		return nil, malformed(method, "answer to call %s, want %d", quote(string(answer.ID)), id)
+	case answer.Error != nil || answer.Result == nil:
+		return nil, malformed(method, "neither result nor error")
+	}
+	return answer.Result, nil
+}
+
+// maxRetryAfter bounds what a node can make us wait.
+const maxRetryAfter = time.Hour
+
+// parseRetryAfter reads a number of seconds, the form that nodes use; anything
+// else counts as not said.
+func parseRetryAfter(v string) time.Duration {
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(n)*time.Second, maxRetryAfter)
+}
+
+// connectionFault describes a failed connection without the URL.
+func connectionFault(err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return "host name not found"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return "connection broke"
+	}
+	return "connection failed"
+}
+
+// inProc is the transport to a node in this process, such as the dev chain. The
+// client belongs to the node, which closes it.
+type inProc struct{ client *rpc.Client }
+
+func (inProc) Close() {}
+
+func (t inProc) Call(ctx context.Context, method string, params ...any) (json.RawMessage, error) {
+	var result json.RawMessage
+	err := t.client.CallContext(ctx, &result, method, params...)
+	var refused rpc.Error
+	switch {
+	case err == nil && result == nil:
+		return json.RawMessage("null"), nil
+	case err == nil:
+		return result, nil
+	case errors.As(err, &refused):
+		var data []byte
+		var withData rpc.DataError
+		if errors.As(err, &withData) {
+			data = revertData(withData.ErrorData())
+		}
+		return nil, refusal(method, refused.ErrorCode(), refused.Error(), data)
+	}
+	return nil, unreached(method, err)
+}
