@@ -12,7 +12,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core"
-	"github.com/ethereum/go-ethereum/core/rawdb"
 	"github.com/ethereum/go-ethereum/eth"
 	"github.com/ethereum/go-ethereum/eth/filters"
 	"github.com/ethereum/go-ethereum/node"
@@ -156,7 +155,8 @@ func open(o Options, host string, port int, dead *fuse) (*Chain, error) {
 }
 
 func (c *Chain) start(o Options, g *core.Genesis) (err error) {
-	if err := prepareDB(c.node, o.Dir); err != nil {
+	dir := c.node.ResolvePath("chaindata")
+	if err := prepareDB(dir); err != nil {
 		return err
 	}
 	var mismatch *core.GenesisMismatchError
@@ -168,7 +168,7 @@ func (c *Chain) start(o Options, g *core.Genesis) (err error) {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, o.Dir, err)
 	}
 	c.eth.SetSynced() // otherwise the pool waits for peers
-	c.sealer = newSealer(c.eth, o, c.dead, c.node.ResolvePath("chaindata"))
+	c.sealer = newSealer(c.eth, o, c.dead, dir)
 	fs := filters.NewFilterSystem(c.eth.APIBackend, filters.Config{LogCacheSize: 32})
 	c.node.RegisterAPIs([]rpc.API{
 		{Namespace: "eth", Service: filters.NewFilterAPI(fs)},
@@ -176,26 +176,12 @@ func (c *Chain) start(o Options, g *core.Genesis) (err error) {
 	})
 	c.node.AccountManager().AddBackend(newWallet(c.accounts))
 	c.node.RegisterLifecycle(c.sealer)
-	err = c.node.Start()
-	if errors.Is(err, syscall.EADDRINUSE) {
+	if err := c.node.Start(); errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: %s", ErrPortInUse, o.Listen)
+	} else if err != nil {
+		return fmt.Errorf("devchain: start: %w", err)
 	}
-	return err
-}
-
-// prepareDB repairs what a crash can leave, and tells go-ethereum that the
-// transactions of an empty chain are all indexed: until the first block it would
-// answer receipts with "indexing is in progress".
-func prepareDB(n *node.Node, dir string) error {
-	db, err := n.OpenDatabaseWithOptions("chaindata", node.DatabaseOptions{Cache: 16, Handles: 64})
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, dir, err)
-	}
-	if rawdb.ReadTxIndexTail(db) == nil {
-		rawdb.WriteTxIndexTail(db, 0)
-	}
-	repairHead(db)
-	return db.Close()
+	return markInitialized(dir)
 }
 
 // URL is the address of JSON-RPC over HTTP; the same with ws:// is WebSocket.

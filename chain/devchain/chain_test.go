@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
@@ -20,6 +21,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
+	gethlog "github.com/ethereum/go-ethereum/log"
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
@@ -63,6 +65,8 @@ func send(t *testing.T, c *Chain, nonce uint64) common.Hash {
 // receipt waits for a receipt by asking, as any client would.
 func receipt(t *testing.T, client *rpc.Client, hash common.Hash) *types.Receipt {
 	t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
 	for t.Context().Err() == nil {
 		r, err := ethclient.NewClient(client).TransactionReceipt(t.Context(), hash)
 		if err == nil {
@@ -71,6 +75,7 @@ func receipt(t *testing.T, client *rpc.Client, hash common.Hash) *types.Receipt 
 		if !errors.Is(err, ethereum.NotFound) {
 			t.Fatal(err)
 		}
+		<-ticker.C
 	}
 	t.Fatal(t.Context().Err())
 	return nil
@@ -274,10 +279,13 @@ func TestRefusals(t *testing.T) {
 func TestPausedWhileDiskIsFull(t *testing.T) {
 	full := errors.New("2 MiB free")
 	var refuse atomic.Bool
-	var asked atomic.Int64
+	asked := make(chan struct{})
 	o := testOptions(t.TempDir())
 	o.CanWrite = func() error {
-		asked.Add(1)
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
 		if refuse.Load() {
 			return full
 		}
@@ -289,16 +297,42 @@ func TestPausedWhileDiskIsFull(t *testing.T) {
 		t.Fatalf("Mine = %v, want ErrPaused with the guard's error", err)
 	}
 	hash := send(t, c, 0)
-	for n := asked.Load(); asked.Load() < n+2; { // the automatic sealer asks, and asks again
-		if t.Context().Err() != nil {
+	for range 2 { // the automatic sealer asks, and asks again
+		select {
+		case <-asked:
+		case <-t.Context().Done():
 			t.Fatal("the sealer stopped asking")
 		}
 	}
 	if n := call[hexutil.Uint64](t, c, "eth_blockNumber"); n != 0 {
 		t.Fatalf("block %d was sealed against the guard", n)
 	}
+	var ignored any
+	if err := c.Client().Call(&ignored, "evm_rewind", "0x0"); err == nil {
+		t.Error("a rewind, which writes, went past the guard")
+	}
 	refuse.Store(false)
 	receipt(t, c.Client(), hash)
+}
+
+// go-ethereum ends the process after a log record of level Crit. Here it must
+// not: the goroutine is parked, and every later call says so.
+func TestCritIsNoExit(t *testing.T) {
+	var buf bytes.Buffer
+	o := testOptions(t.TempDir())
+	o.Logger = slog.New(slog.NewTextHandler(&buf, nil))
+	c := openTest(t, o)
+	go gethlog.Crit("Failed to store block", "err", "no space left")
+	<-c.dead.blown
+	if err := c.Err(); !errors.Is(err, ErrDead) || !strings.Contains(err.Error(), "Failed to store block: no space left") {
+		t.Errorf("Err = %v", err)
+	}
+	if err := c.Mine(); !errors.Is(err, ErrDead) {
+		t.Errorf("Mine = %v, want ErrDead", err)
+	}
+	if err := c.Close(); !errors.Is(err, ErrDead) {
+		t.Errorf("Close = %v, want ErrDead", err)
+	}
 }
 
 func TestRPCHygiene(t *testing.T) {

@@ -14,13 +14,12 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/eth"
-	"github.com/ethereum/go-ethereum/ethdb"
 	"github.com/ethereum/go-ethereum/miner"
 )
 
 // retryPause is how long the automatic sealer waits before it asks CanWrite
 // again after a refusal.
-const retryPause = time.Second
+const retryPause = 250 * time.Millisecond
 
 // A sealer makes the blocks. It stands where a consensus client would.
 type sealer struct {
@@ -122,18 +121,30 @@ func (s *sealer) sealLocked(empty bool) (*types.Block, error) {
 	if len(block.Transactions()) == 0 && !empty {
 		return nil, nil
 	}
-	if _, err := bc.InsertBlockWithoutSetHead(context.Background(), block, false); err != nil {
-		return nil, fmt.Errorf("devchain: execute block: %w", err)
+	if err := s.adopt(block); err != nil {
+		// A block that was just built executes; what failed is a write, and LevelDB
+		// takes no further ones after that.
+		s.dead.blow(err.Error())
+		return nil, s.dead.err()
 	}
-	if err := s.persistHead(block.Hash()); err != nil {
-		return nil, err
-	}
-	if _, err := bc.SetCanonical(block); err != nil { // from here on everybody sees it
-		return nil, fmt.Errorf("devchain: adopt block: %w", err)
-	}
-	s.finalize(block.Header())
 	s.next = 0
 	return block, nil
+}
+
+// adopt writes a block, makes it durable and then visible.
+func (s *sealer) adopt(block *types.Block) error {
+	bc := s.eth.BlockChain()
+	if _, err := bc.InsertBlockWithoutSetHead(context.Background(), block, false); err != nil {
+		return fmt.Errorf("insert block: %w", err)
+	}
+	if err := s.persistHead(block.Hash()); err != nil {
+		return err
+	}
+	if _, err := bc.SetCanonical(block); err != nil { // from here on everybody sees it
+		return fmt.Errorf("adopt block: %w", err)
+	}
+	s.finalize(block.Header())
+	return nil
 }
 
 // persistHead makes an executed block durable as the head while nobody can see
@@ -146,20 +157,6 @@ func (s *sealer) persistHead(hash common.Hash) error {
 	rawdb.WriteHeadFastBlockHash(db, hash)
 	rawdb.WriteHeadBlockHash(db, hash)
 	return syncJournals(s.dbDir)
-}
-
-// repairHead gives the head its place in the index by number and by
-// transaction, in case the process died between persistHead and SetCanonical.
-func repairHead(db ethdb.Database) {
-	hash := rawdb.ReadHeadBlockHash(db)
-	number, ok := rawdb.ReadHeaderNumber(db, hash)
-	if !ok || rawdb.ReadCanonicalHash(db, number) == hash {
-		return
-	}
-	if block := rawdb.ReadBlock(db, hash, number); block != nil {
-		rawdb.WriteCanonicalHash(db, hash, number)
-		rawdb.WriteTxLookupEntriesByBlock(db, block)
-	}
 }
 
 // timestamp is the clock's time, moved by evm_increaseTime, and always after
