@@ -100,6 +100,9 @@ func Open(ctx context.Context, o Options) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("devchain: open: %w", context.Cause(ctx))
+	}
 	dead := newFuse()
 	type result struct {
 		c   *Chain

@@ -318,10 +318,7 @@ func TestPausedWhileDiskIsFull(t *testing.T) {
 // go-ethereum ends the process after a log record of level Crit. Here it must
 // not: the goroutine is parked, and every later call says so.
 func TestCritIsNoExit(t *testing.T) {
-	var buf bytes.Buffer
-	o := testOptions(t.TempDir())
-	o.Logger = slog.New(slog.NewTextHandler(&buf, nil))
-	c := openTest(t, o)
+	c := openTest(t, testOptions(t.TempDir()))
 	go gethlog.Crit("Failed to store block", "err", "no space left")
 	<-c.dead.blown
 	if err := c.Err(); !errors.Is(err, ErrDead) || !strings.Contains(err.Error(), "Failed to store block: no space left") {
@@ -448,11 +445,31 @@ func TestOpenHonoursContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("changed my mind")
 	cancel(cause)
-	c, err := Open(ctx, testOptions(t.TempDir()))
-	if err == nil {
-		c.Close()
-	} else if !errors.Is(err, cause) {
-		t.Errorf("Open = %v, want the cause", err)
+	if c, err := Open(ctx, testOptions(t.TempDir())); !errors.Is(err, cause) {
+		t.Errorf("Open = %v, %v; want the cause", c, err)
+	}
+}
+
+// Other machines get no control over the chain and its clock.
+func TestRemoteHasNoEVMNamespace(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Listen, o.AllowRemote = "0.0.0.0:0", true
+	c := openTest(t, o)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(c.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, err := rpc.DialContext(t.Context(), "http://127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remote.Close()
+	modules, err := remote.SupportedModules()
+	if err != nil || modules["eth"] == "" || modules["evm"] != "" {
+		t.Errorf("modules %v, %v", modules, err)
+	}
+	if err := c.Mine(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -42,18 +42,15 @@ type sealer struct {
 	wg   sync.WaitGroup
 }
 
-// newSealer continues at the head. A head in the future of the clock, left by
-// evm_increaseTime in an earlier run, keeps its lead.
+// newSealer continues at the head. Should the head be in the clock's future,
+// because blocks came faster than one a second or evm_increaseTime was used, then
+// new blocks are a second apart until the clock has caught up.
 func newSealer(e *eth.Ethereum, o Options, dead *fuse, dbDir string) *sealer {
 	s := &sealer{
 		eth: e, clock: o.Clock, canWrite: o.CanWrite, dbDir: dbDir, dead: dead,
 		snapshots: map[uint64]blockID{}, quit: make(chan struct{}),
 	}
-	head := e.BlockChain().CurrentBlock()
-	if now := s.clock(); head.Time > now {
-		s.offset = head.Time - now
-	}
-	s.finalize(head)
+	s.finalize(e.BlockChain().CurrentBlock())
 	return s
 }
 
@@ -75,6 +72,10 @@ func locked[T any](s *sealer, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
+	}
+	if err := s.dead.err(); err != nil { // whoever holds the mutex keeps it
+		var zero T
+		return zero, err
 	}
 	done := make(chan result, 1)
 	go func() {
