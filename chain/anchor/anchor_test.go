@@ -30,8 +30,9 @@ type place struct {
 	signer  anchor.KeySigner
 }
 
-// places are our contracts on the dev chain, over HTTP and in process, and the
-// original ones on the dev chain and on anvil. The same code must work on all.
+// places are our contracts on the dev chain, over HTTP and in process, the
+// original ones on the dev chain and on anvil, and the older version that stands
+// on Sepolia. The same code must work on all.
 func places(t *testing.T, run func(*testing.T, place)) {
 	account := chaintest.Account(t, 1)
 	deployer := chaintest.Account(t, 0)
@@ -54,6 +55,11 @@ func places(t *testing.T, run func(*testing.T, place)) {
 		"original on devchain": func(t *testing.T) (*chain.Client, eas.Network) {
 			c := chain.NewInProc(chaintest.DevChain(t).Client(), chain.Options{})
 			return c, original(t, c)
+		},
+		"sepolia's on devchain": func(t *testing.T) (*chain.Client, eas.Network) {
+			c, n := chain.NewInProc(chaintest.DevChain(t).Client(), chain.Options{}), dev
+			n.Registry, n.EAS = chaintest.DeploySepolia(t, c, deployer.Key)
+			return c, n
 		},
 		"original on anvil": func(t *testing.T) (*chain.Client, eas.Network) {
 			c := chaintest.Dial(t, chaintest.Anvil(t))
@@ -449,6 +455,38 @@ func TestCheckRefuses(t *testing.T) {
 		tt.spoil(&tx, &r)
 		if a, err := anchor.Check(tx, r, n, root, count); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %+v, %v; want %v", name, a, err, tt.want)
+		}
+	}
+}
+
+// The addresses of public networks are those that the authors of EAS publish, and
+// the contracts there have the functions, the event and the errors used here.
+func TestPublishedDeployments(t *testing.T) {
+	dev, err := contracts.EAS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range eas.Networks() {
+		if !n.Public {
+			continue
+		}
+		registry := chaintest.ReadOriginal(t, "deployments/"+n.Name+"/SchemaRegistry.json")
+		service := chaintest.ReadOriginal(t, "deployments/"+n.Name+"/EAS.json")
+		if registry.Address != n.Registry || service.Address != n.EAS {
+			t.Errorf("%s: published registry %s and EAS %s, the table has %s and %s", n.Name, registry.Address, service.Address, n.Registry, n.EAS)
+		}
+		for _, method := range []string{"attest", "getAttestation", "isAttestationValid", "getSchemaRegistry"} {
+			if got, want := service.ABI.Methods[method].Sig, dev.ABI.Methods[method].Sig; got != want {
+				t.Errorf("%s: %s is %q, want %q", n.Name, method, got, want)
+			}
+		}
+		if got := service.ABI.Events["Attested"]; got.ID != eas.AttestedTopic() || got.Inputs[2].Indexed {
+			t.Errorf("%s: event %s", n.Name, got)
+		}
+		for name, e := range service.ABI.Errors {
+			if got := eas.RevertName(e.ID[:4]); got != name {
+				t.Errorf("%s: error %s is decoded as %s", n.Name, e.Sig, got)
+			}
 		}
 	}
 }

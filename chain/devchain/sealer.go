@@ -141,10 +141,11 @@ func (s *sealer) adopt(block *types.Block) error {
 	if err := s.persistHead(block.Hash()); err != nil {
 		return err
 	}
+	// Marked before it is visible: who sees a receipt must find the block final.
+	s.finalize(block.Header())
 	if _, err := bc.SetCanonical(block); err != nil { // from here on everybody sees it
 		return fmt.Errorf("adopt block: %w", err)
 	}
-	s.finalize(block.Header())
 	return nil
 }
 

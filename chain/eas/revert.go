@@ -14,8 +14,8 @@ var customErrors = []string{
 	"DeadlineExpired()", "FailedCall()", "InsufficientBalance(uint256,uint256)", "InsufficientValue()",
 	"InvalidAttestation()", "InvalidAttestations()", "InvalidEAS()", "InvalidExpirationTime()", "InvalidLength()",
 	"InvalidNonce()", "InvalidOffset()", "InvalidRegistry()", "InvalidRevocation()", "InvalidRevocations()",
-	"InvalidSchema()", "InvalidSignature()", "InvalidVerifier()", "Irrevocable()", "NotFound()", "NotPayable()",
-	"ResolverUnsupported(address)", "WrongSchema()",
+	"InvalidSchema()", "InvalidShortString()", "InvalidSignature()", "InvalidVerifier()", "Irrevocable()", "NotFound()", "NotPayable()",
+	"ResolverUnsupported(address)", "StringTooLong(string)", "WrongSchema()",
 }
 
 // RevertName names the reason in the data of a reverted call: a custom error of

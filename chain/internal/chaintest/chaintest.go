@@ -198,31 +198,51 @@ func Deploy(t testing.TB, c *chain.Client, key *ecdsa.PrivateKey, initcode []byt
 	return *r.ContractAddress
 }
 
-// DeployOriginal deploys the original SchemaRegistry and EAS from npm, by their
-// shipped bytecode.
+// DeployOriginal deploys the original SchemaRegistry and EAS 1.4 from npm, by
+// their shipped bytecode.
 func DeployOriginal(t testing.TB, c *chain.Client, key *ecdsa.PrivateKey) (registry, eas common.Address) {
 	t.Helper()
-	registry = Deploy(t, c, key, original(t, "SchemaRegistry"))
-	eas = Deploy(t, c, key, original(t, "EAS", registry))
-	return registry, eas
+	return deployPair(t, c, key, func(name string) string { return "artifacts/contracts/" + name + ".sol/" + name + ".json" })
 }
 
-func original(t testing.TB, name string, args ...any) []byte {
+// DeploySepolia deploys what stands on Sepolia, which is an older version.
+func DeploySepolia(t testing.TB, c *chain.Client, key *ecdsa.PrivateKey) (registry, eas common.Address) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(Package(t, "@ethereum-attestation-service/eas-contracts"), "artifacts/contracts", name+".sol", name+".json"))
+	return deployPair(t, c, key, func(name string) string { return "deployments/sepolia/" + name + ".json" })
+}
+
+func deployPair(t testing.TB, c *chain.Client, key *ecdsa.PrivateKey, path func(name string) string) (registry, eas common.Address) {
+	t.Helper()
+	registry = Deploy(t, c, key, initcode(t, path("SchemaRegistry")))
+	return registry, Deploy(t, c, key, initcode(t, path("EAS"), registry))
+}
+
+// Original is a JSON file of the original contracts' npm package.
+type Original struct {
+	Address  common.Address `json:"address"` // in deployments
+	ABI      abi.ABI        `json:"abi"`
+	Bytecode hexutil.Bytes  `json:"bytecode"`
+}
+
+// ReadOriginal reads a file by its path in the package.
+func ReadOriginal(t testing.TB, path string) (o Original) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(Package(t, "@ethereum-attestation-service/eas-contracts"), filepath.FromSlash(path)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var artifact struct {
-		ABI      abi.ABI       `json:"abi"`
-		Bytecode hexutil.Bytes `json:"bytecode"`
+	if err := json.Unmarshal(raw, &o); err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
-	if err := json.Unmarshal(raw, &artifact); err != nil {
-		t.Fatal(err)
-	}
-	packed, err := artifact.ABI.Pack("", args...)
+	return o
+}
+
+func initcode(t testing.TB, path string, args ...any) []byte {
+	t.Helper()
+	o := ReadOriginal(t, path)
+	packed, err := o.ABI.Pack("", args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(artifact.Bytecode, packed...)
+	return append(o.Bytecode, packed...)
 }
