@@ -137,9 +137,8 @@ func BlockState(ctx context.Context, c *chain.Client, number uint64, hash common
 	case block.Hash != hash:
 		return Orphaned, 0, nil
 	}
-	if head >= number {
-		confirmations = head - number + 1
-	}
+	// A node may have a block on its chain a moment before it counts it as the head.
+	confirmations = max(head, number) - number + 1
 	switch {
 	case number <= final:
 		return Final, confirmations, nil

@@ -62,18 +62,25 @@ func send(t *testing.T, c *Chain, nonce uint64) common.Hash {
 	return tx.Hash()
 }
 
-// receipt waits for a receipt by asking, as any client would.
+// receipt waits for a receipt by asking, as any client would, and for its block
+// to be the head: go-ethereum serves the one a moment before it moves the other.
 func receipt(t *testing.T, client *rpc.Client, hash common.Hash) *types.Receipt {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for t.Context().Err() == nil {
 		r, err := ethclient.NewClient(client).TransactionReceipt(t.Context(), hash)
-		if err == nil {
-			return r
-		}
-		if !errors.Is(err, ethereum.NotFound) {
+		if err != nil && !errors.Is(err, ethereum.NotFound) {
 			t.Fatal(err)
+		}
+		if err == nil {
+			head, err := ethclient.NewClient(client).BlockNumber(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if head >= r.BlockNumber.Uint64() {
+				return r
+			}
 		}
 		<-ticker.C
 	}
