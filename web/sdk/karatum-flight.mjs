@@ -1,7 +1,7 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: 4940f5d854e32f84e612c8f42dbab19e91c2d534372d6c4082dde49d172433c4
+// sha256: 79b3a0c63a4defd1d42c512dd1e38e8429f65471868a5d86960c1f77836452b0
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
@@ -886,24 +886,28 @@ export class MemoryJournal {
  */
 export class FileJournal {
   static async open(path, { fsync = 'interval' } = {}) {
-    const fs = await import('node:fs'), { dirname } = await import('node:path');
+    const [fs, { dirname }, { Buffer }, { default: process }] = await Promise.all(['fs', 'path', 'buffer', 'process'].map((m) => import(`node:${m}`)));
     if (!['always', 'interval', 'never'].includes(fsync)) fail('CONFIG', 'fsync must be always, interval or never');
     const journal = new FileJournal();
-    Object.assign(journal, { fs, path, fsync, lock: takeLock(fs, `${path}.lock`), timer: null });
+    Object.assign(journal, { fs, Buffer, fsync, lock: takeLock(fs, process, `${path}.lock`), timer: null });
     journal.fd = fs.openSync(path, fs.constants.O_RDWR | fs.constants.O_CREAT, 0o600);
     journal.size = fs.fstatSync(journal.fd).size;
-    const dir = fs.openSync(dirname(path), 'r');
-    try { fs.fsyncSync(dir); } finally { fs.closeSync(dir); }
+    if (process.platform !== 'win32') { // the directory must know the file, too
+      const dir = fs.openSync(dirname(path), 'r');
+      try { fs.fsyncSync(dir); } finally { fs.closeSync(dir); }
+    }
     return journal;
   }
 
   /** Calls each(line, ref) for every whole line and cuts off a last line that a crash tore. */
   load(each) {
+    const { Buffer } = this;
     let rest = Buffer.alloc(0), start = 0;
     for (let at = 0; at < this.size;) {
       const chunk = Buffer.alloc(Math.min(1 << 20, this.size - at));
       at += this.fs.readSync(this.fd, chunk, 0, chunk.length, at);
-      let data = rest.length ? Buffer.concat([rest, chunk]) : chunk, from = 0;
+      const data = rest.length ? Buffer.concat([rest, chunk]) : chunk;
+      let from = 0;
       for (let end; (end = data.indexOf(10, from)) >= 0; from = end + 1) {
         each(data.subarray(from, end), [start + from, end - from]);
       }
@@ -920,7 +924,7 @@ export class FileJournal {
   }
 
   append(line) {
-    const bytes = Buffer.from(`${line}\n`), ref = [this.size, bytes.length - 1];
+    const bytes = this.Buffer.from(`${line}\n`), ref = [this.size, bytes.length - 1];
     try {
       for (let done = 0; done < bytes.length;) done += this.fs.writeSync(this.fd, bytes, done, bytes.length - done, this.size + done);
     } catch (e) {
@@ -937,7 +941,7 @@ export class FileJournal {
   }
 
   read([offset, length]) {
-    const bytes = Buffer.alloc(length);
+    const bytes = this.Buffer.alloc(length);
     this.fs.readSync(this.fd, bytes, 0, length, offset);
     return bytes;
   }
@@ -961,7 +965,7 @@ export class FileJournal {
 const heldLocks = new Set(); // by this process, which its own pid in a stale file must not be taken for
 
 /** Makes the lock file, which names its holder by pid and start time; a dead holder's is replaced. */
-function takeLock(fs, path) {
+function takeLock(fs, process, path) {
   const born = (pid) => { try { return fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').pop().split(' ')[19]; } catch { return ''; } };
   const alive = (pid) => { try { process.kill(pid, 0); return true; } catch (e) { return e.code === 'EPERM'; } };
   const create = () => { try { fs.writeFileSync(path, `${process.pid} ${born(process.pid)}\n`, { flag: 'wx', mode: 0o600 }); heldLocks.add(path); return true; } catch (e) { if (e.code !== 'EEXIST') throw e; return false; } };
@@ -1009,7 +1013,7 @@ function lowerClaim(claim) {
  * fetch and now (unix ms) for tests. Options may be wrong, and the journal locked or corrupt: only then open throws.
  */
 export class Recorder {
-  #o; #signer; #journal; #streams = new Map(); #current = null; #timer = null; #running = null; #failures = 0; #notBefore = 0; #closed = false;
+  #o; #signer; #journal; #streams = new Map(); #current = null; #timer = null; #due = 0; #running = null; #failures = 0; #notBefore = 0; #closed = false;
 
   static async open(options) {
     const r = new Recorder();
@@ -1021,7 +1025,7 @@ export class Recorder {
     r.#o.node = r.#o.node.replace(/\/+$/, '');
     r.#signer = await adaptSigner(options.signer);
     r.#journal = options.journal ?? new MemoryJournal();
-    r.#load();
+    try { r.#load(); } catch (e) { r.#journal.close(); throw e; }
     if (r.#unsent()) r.#schedule(r.#o.intervalMs);
     return r;
   }
@@ -1156,7 +1160,7 @@ export class Recorder {
     if (!Object.keys(openings).length) put('args', null);
     if (input.name !== undefined) keep('name', () => { const ok = STEP.name(input.name); ok === true ? step.name = input.name : fail('STEP_SCHEMA', ok, 'name'); });
     if (input.chainId !== undefined || input.txHash !== undefined) keep('txHash', () => {
-      const chainId = Number(input.chainId), txHash = String(input.txHash).toLowerCase();
+      const chainId = typeof input.chainId === 'bigint' ? Number(input.chainId) : input.chainId, txHash = String(input.txHash).toLowerCase();
       isCount(chainId) && isHex(txHash, 32) ? Object.assign(step, { chainId, txHash }) : fail('STEP_SCHEMA', 'chainId and txHash come together', 'txHash');
     });
     const unknown = Object.keys(input).filter((k) => !FIELDS.includes(k) && !['at', 'kind', 'status', 'name', 'chainId', 'txHash'].includes(k));
@@ -1168,9 +1172,12 @@ export class Recorder {
   }
 
   #schedule(delay) {
-    if (this.#timer || this.#closed || this.#running) return;
+    const due = now() + delay;
+    if (this.#closed || this.#running || (this.#timer && this.#due <= due)) return;
+    clearTimeout(this.#timer);
+    this.#due = due;
     this.#timer = setTimeout(() => { this.#timer = null; this.#send(); }, delay);
-    this.#timer.unref?.();
+    this.#timer.unref?.(); // an agent may end while a batch waits: close() delivers it, or the next open
   }
 
   /** Tries to deliver all that waits, now unless a node asked to wait. Resolves to {ok, waiting}; the rest is retried later. */
@@ -1225,7 +1232,8 @@ export class Recorder {
     verifyReceipt(answer);
     if (answer.batchId !== batchId(batch.header) && answer.duplicate !== true) fail('RECEIPT', 'the receipt is of another batch');
     if (this.#o.nodeAddress && answer.node !== this.#o.nodeAddress.toLowerCase()) fail('RECEIPT', `the receipt is of node ${answer.node}`);
-    this.#write({ type: 'receipt', index: batch.header.index, receipt: answer });
+    const { position, receivedAt, anchorBy, node, signature, group } = answer;
+    this.#write({ type: 'receipt', index: batch.header.index, receipt: { batchId: answer.batchId, position, receivedAt, anchorBy, node, signature, group } });
     return null;
   }
 

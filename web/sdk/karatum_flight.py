@@ -2,7 +2,7 @@
 # Karatum Flight Record v1 in one file: verifier, recorder and checker. Standard library only.
 # For Python 3.9+. The JavaScript twin, karatum-flight.mjs, has the same parts in the same order.
 # version: 1.0.0
-# sha256: 170dac10115a3b7720d9a3231f480f86470d2b57da914e82c74797660a4c65aa
+# sha256: 75660a0547697a085ec7e9f5fa617a600069ad1ab4d5ca97aed2bf80051d04c2
 # The hash is of this file without its sha256 line: grep -v '^# sha256:' karatum_flight.py | sha256sum
 """Verifier, recorder and checker for Karatum Flight Record v1.
 
@@ -800,8 +800,8 @@ def _run_row(row_id, code, run):
     start = time.perf_counter()
     try:
         seen = run()
-    except (FlightError, OSError, ValueError) as e:
-        seen = {"failed": [code], "why": str(e)}
+    except Exception as e:  # an RPC may answer anything; whatever it is, the check has not passed
+        seen = {"failed": [code], "why": str(e) if isinstance(e, FlightError) else f"{type(e).__name__}: {e}"}
     failed, why = seen.pop("failed", []), seen.pop("why", "")
     skip, partial = seen.pop("skip", ""), seen.pop("partial", "")
     state = "fail" if failed else "skip" if skip else "partial" if partial else "pass"
@@ -1438,7 +1438,11 @@ class Recorder:
         self._failures, self._not_before, self._closed = 0, 0.0, False
         self._state = threading.Condition(threading.RLock())  # guards the streams, the journal and _due
         self._sending = threading.Lock()  # held while batches are delivered: one in flight
-        self._load()
+        try:
+            self._load()
+        except Exception:
+            self._journal.close()
+            raise
         self._due = time.monotonic() + interval if self._unsent() else None
         self._thread = threading.Thread(target=self._run, name="karatum-recorder", daemon=True)
         self._thread.start()
@@ -1690,7 +1694,8 @@ class Recorder:
         if self._node_address and answer["node"] != self._node_address:
             _fail("RECEIPT", f"the receipt is of node {answer['node']}")
         with self._state:
-            self._write({"type": "receipt", "index": batch["header"]["index"], "receipt": answer})
+            receipt = {k: answer[k] for k in ("batchId", "position", "receivedAt", "anchorBy", "node", "signature", "group") if k in answer}
+            self._write({"type": "receipt", "index": batch["header"]["index"], "receipt": receipt})
         return None
 
     def _node_ahead(self, cur):
