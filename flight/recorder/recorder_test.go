@@ -1,10 +1,12 @@
 package recorder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"math/big"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"sync"
@@ -162,4 +164,11 @@ func TestReopenContinues(t *testing.T) {
 	if errs := s.errs.all(); len(errs) != 0 {
 		t.Errorf("OnError heard %v", errs)
 	}
+}
+
+func newTestPost(node http.Handler, b *flight.Batch) (int, error) {
+	raw, err := json.Marshal(b)
+	w := httptest.NewRecorder()
+	node.ServeHTTP(w, httptest.NewRequest("POST", "/v1/flight/batches", bytes.NewReader(raw)))
+	return w.Code, err
 }

@@ -5,6 +5,7 @@ package testnode
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -68,6 +69,17 @@ func (n *Node) Forget() {
 	defer n.mu.Unlock()
 	clear(n.batches)
 	n.order = nil
+}
+
+// Clone returns a node that holds the same batches, without hooks.
+func (n *Node) Clone() *Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := &Node{key: n.key, batches: map[streamID][]flight.Batch{}, receipts: maps.Clone(n.receipts), order: slices.Clone(n.order)}
+	for id, b := range n.batches {
+		c.batches[id] = slices.Clone(b)
+	}
+	return c
 }
 
 // ServeHTTP serves POST /v1/flight/batches and the stream route.

@@ -1,0 +1,5 @@
+//go:build soak
+
+package recorder
+
+const killRounds = 300
