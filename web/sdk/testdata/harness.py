@@ -19,6 +19,15 @@ def disclosure(text):
     return v["code"] or f"ok {v['stepHash']} {v['batchId']}"
 
 
+def rows(v):
+    return " ".join(f"{r['id']}:{r['state']}" for r in v["rows"])
+
+
+def anchor(text, rpc, attester):
+    v = k.verify_anchor(k.unhex(text), None if rpc == "-" else rpc, None if attester == "-" else attester)
+    return f"{('complete' if v['complete'] else 'ok') if v['ok'] else v['code']} {rows(v)}".strip()
+
+
 def header(text):
     try:
         k.check_header(k.parse(k.unhex(text)))
@@ -34,6 +43,8 @@ OPS = {
     "sign": lambda key, digest: k.sign_digest(key, k.unhex(digest)),
     "disclosure": disclosure,
     "evidence": lambda text: k.verify_equivocation(k.unhex(text))["code"] or "ok",
+    "rows": lambda text: rows(k.verify_disclosure(k.unhex(text))),
+    "anchor": anchor,
     "header": header,
 }
 
