@@ -86,10 +86,8 @@ func markInitialized(dir string) error {
 	if err := os.WriteFile(path, []byte("The database beside this file holds a chain. A start without it is an error.\n"), 0o600); err != nil {
 		return fmt.Errorf("devchain: %w", err)
 	}
-	for _, p := range []string{path, filepath.Dir(path)} {
-		if err := syncFile(p); err != nil {
-			return fmt.Errorf("devchain: sync: %w", err)
-		}
+	if err := syncFile(path); err != nil {
+		return fmt.Errorf("devchain: sync: %w", err)
 	}
-	return nil
+	return syncDir(filepath.Dir(path))
 }

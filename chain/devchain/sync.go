@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // The database is LevelDB, not Pebble, for what each does when a write fails:
@@ -18,28 +19,59 @@ import (
 // go-ethereum has no call for that: SyncKeyValue is empty for this engine. The
 // tables and the manifest are fsynced by LevelDB itself.
 
-// syncJournals fsyncs the journals of the database in dir: the one in use, and
-// during a rotation also the one that is being turned into a table.
-func syncJournals(dir string) error {
-	journals, err := filepath.Glob(filepath.Join(dir, "*.log"))
+// journals lists the journal files of the database in dir.
+func journals(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("devchain: %w", err)
+		return nil, fmt.Errorf("devchain: %w", err)
 	}
-	for _, path := range append(journals, dir) { // the directory, for a journal's name
+	var paths []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".log" {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, nil
+}
+
+// syncJournals fsyncs the journals of the database in dir: the one in use, and
+// during a rotation also the one that is being turned into a table. A journal
+// that vanishes meanwhile is in a synced table.
+func syncJournals(dir string) error {
+	paths, err := journals(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
 		if err := syncFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("devchain: sync: %w", err)
 		}
 	}
-	return nil
+	return syncDir(dir) // a new journal's name
 }
 
-// syncFile fsyncs a file through a descriptor of its own. A file that vanished
-// meanwhile was a journal whose contents are in a synced table.
+// syncFile fsyncs a file through a descriptor of its own.
 func syncFile(path string) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // Windows syncs only what it may write
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	return f.Sync()
+}
+
+// syncDir makes the names in a directory durable. Windows cannot be asked to.
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("devchain: sync: %w", err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("devchain: sync: %w", err)
+	}
+	return nil
 }
