@@ -43,8 +43,9 @@ type Disclosure struct {
 // 400 before any check, spec section 6). What the checks of [Disclosure.Verify]
 // are about is let through: the step may be any object, a reveal may open any key,
 // and the signature may be any bytes. Time and memory are linear in the text; at
-// worst, an array of short elements, a value takes 40 times its text. The error is
-// a [*FieldError].
+// worst, an array of short elements, a value keeps 50 times the bytes of its text
+// and takes 250 times in passing, so a server bounds how many it reads at once.
+// The error is a [*FieldError].
 func ParseDisclosure(text []byte) (*Disclosure, error) {
 	v, err := parseDoc(text, MaxDisclosureDepth, MaxDisclosureBytes)
 	if err != nil {
