@@ -14,7 +14,10 @@ func Rating(confirmed, contradicted uint64) *float64 {
 		return nil
 	}
 	p := float64(confirmed) / n
-	low := (p + z*z/(2*n) - z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))) / (1 + z*z/n)
-	r := math.Floor(24*max(low, 0)*100+0.5) / 100
+	// The conversions keep a product from being fused with the sum around it, which
+	// some processors do and which would round otherwise than everywhere else.
+	spread := float64(z * math.Sqrt(p*(1-p)/n+z*z/(4*n*n)))
+	low := (p + z*z/(2*n) - spread) / (1 + z*z/n)
+	r := math.Floor(float64(24*max(low, 0)*100)+0.5) / 100
 	return &r
 }
