@@ -553,6 +553,56 @@ func TestDisclosures(t *testing.T) {
 	agree(t, "Python", cases[:300], want[:300], askPython(t, "disclosure", cases[:300]))
 }
 
+// goHeader returns the field at fault in a header, by the node's ingest rules.
+func goHeader(header []byte) string {
+	form := "0x" + strings.Repeat("1", 128) + "1b"
+	_, err := flight.ParseBatch(fmt.Appendf(nil, `{"header":%s,"scheme":"eip712","signature":%q}`, header, form))
+	var fe *flight.FieldError
+	if errors.As(err, &fe) {
+		return fe.Field
+	}
+	return "ok"
+}
+
+// TestHeaders changes one member of a possible header and compares which field is
+// refused.
+func TestHeaders(t *testing.T) {
+	rng := source()
+	hash := func(c string) string { return "0x" + strings.Repeat(c, 64) }
+	var cases, want []string
+	fields := map[string]int{}
+	for i := range 3000 {
+		h := map[string]any{"agent": "0x" + strings.Repeat("a", 40), "stream": "main", "index": json.Number("3"), "fromSeq": json.Number("5"), "toSeq": json.Number("9"),
+			"prevHead": hash("1"), "head": hash("2"), "root": hash("3"), "createdAt": json.Number("1760000000")}
+		if i%2 == 0 {
+			h["index"], h["fromSeq"], h["prevHead"] = json.Number("0"), json.Number("0"), hash("0")
+		}
+		key := pick(rng, slices.Sorted(maps.Keys(h))...)
+		switch rng.IntN(8) {
+		case 0:
+			delete(h, key)
+		case 1:
+			h["extra"] = 1
+		case 2:
+			h["prevHead"] = pick(rng, hash("0"), hash("1"))
+		default:
+			h[key] = change(rng, h[key])
+		}
+		text, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases, want = append(cases, hexLine(text)), append(want, goHeader(text))
+		fields[want[i]]++
+	}
+	t.Log("fields:", fields)
+	if len(fields) != 11 { // nine members, an extra one, and none
+		t.Errorf("fields refused: %v; the input tests too little", fields)
+	}
+	agree(t, "JavaScript", cases, want, askJS(t, "header", cases))
+	agree(t, "Python", cases, want, askPython(t, "header", cases))
+}
+
 func goEvidence(text []byte) bool {
 	e, err := flight.ParseEvidence(text)
 	return err == nil && e.Verify() == nil

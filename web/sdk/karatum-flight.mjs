@@ -1,7 +1,7 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: 79b3a0c63a4defd1d42c512dd1e38e8429f65471868a5d86960c1f77836452b0
+// sha256: 0abb417a9172e0e6bb5071749ef1b8479c7645b6c9be4c48aa66c47ad72873b8
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
@@ -23,7 +23,8 @@ const fail = (code, message, field) => { throw new FlightError(code, message, fi
 // ---- Bytes
 
 const utf8 = (s) => new TextEncoder().encode(s);
-export const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).reduce((s, x) => s + x, '0x');
+const BYTE = Array.from({ length: 256 }, (_, b) => b.toString(16).padStart(2, '0'));
+export const hex = (bytes) => { let out = '0x'; for (const b of bytes) out += BYTE[b]; return out; };
 const isHex = (v, n) => typeof v === 'string' && v.length === 2 + 2 * n && /^0x[0-9a-f]*$/.test(v);
 
 /** Reads lower-case 0x hex of n bytes; any whole number of bytes where n is left out. */

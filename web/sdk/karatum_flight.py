@@ -2,7 +2,7 @@
 # Karatum Flight Record v1 in one file: verifier, recorder and checker. Standard library only.
 # For Python 3.9+. The JavaScript twin, karatum-flight.mjs, has the same parts in the same order.
 # version: 1.0.0
-# sha256: 75660a0547697a085ec7e9f5fa617a600069ad1ab4d5ca97aed2bf80051d04c2
+# sha256: 174011ff5972ab15560a98d2a030ca235c39f199cc3cdb769bda36bbd00fc29d
 # The hash is of this file without its sha256 line: grep -v '^# sha256:' karatum_flight.py | sha256sum
 """Verifier, recorder and checker for Karatum Flight Record v1.
 
@@ -235,6 +235,7 @@ def _number(n):
 
 def _integer(n):
     """An int as ECMAScript prints its double, where that is the same number."""
+    n = int(n)  # an IntEnum prints its name
     if abs(n) <= 2**53:
         return str(n)
     try:
@@ -1416,12 +1417,12 @@ class Recorder:
 
     signer: an eth-account LocalAccount, or a raw key as hex (throw-away test keys only). scheme 'eip712' or 'eip191'; stream:
     its name, else NAME-<8 random hex>; interval: seconds between batches; retain_plaintext False keeps commitments only, so
-    nothing can be opened later; max_steps of one batch; node_address pins who must sign receipts; now (unix s) for tests.
+    nothing can be opened later; max_steps of one batch, up to 65536, which take this file half a minute to hash; node_address pins who must sign receipts; now (unix s) for tests.
     Options may be wrong, and the journal locked or corrupt: only then the constructor raises.
     """
 
     def __init__(self, node, signer, scheme="eip712", name="agent", stream=None, journal=None, interval=120.0, retain_plaintext=True,
-                 max_steps=_MAX_SPAN, backoff=1.0, max_backoff=300.0, timeout=30.0, node_address=None, on_error=None, now=time.time):  # fmt: skip
+                 max_steps=8192, backoff=1.0, max_backoff=300.0, timeout=30.0, node_address=None, on_error=None, now=time.time):  # fmt: skip
         if not re.match(r"https?://", node):
             _fail("CONFIG", "node must be an http or https URL")
         if scheme not in ("eip712", "eip191"):

@@ -4,9 +4,14 @@
 package sdk
 
 import (
-	_ "embed"
+	"embed"
 	"strings"
 )
+
+// Files holds both SDKs under their names.
+//
+//go:embed karatum-flight.mjs karatum_flight.py
+var Files embed.FS
 
 // JavaScript is karatum-flight.mjs, for Node 18+, Deno and browsers.
 //

@@ -189,20 +189,20 @@ func TestVerifyAnchor(t *testing.T) {
 
 	good := hexLine(jsonText(t, anchoring(v)))
 	var lines, want []string
-	ask := func(document, url, who, answer string) {
+	add := func(document, url, who, answer string) {
 		lines, want = append(lines, document+" "+url+" "+who), append(want, answer)
 	}
 	for name := range lies {
 		url := rpc.URL + "/" + strings.ReplaceAll(name, " ", "_")
 		if name == "truth" || name == "checksum" {
-			ask(good, url, attester, "complete epoch:pass anchor:pass")
+			add(good, url, attester, "complete epoch:pass anchor:pass")
 		} else {
-			ask(good, url, attester, "ANCHOR epoch:pass anchor:fail")
+			add(good, url, attester, "ANCHOR epoch:pass anchor:fail")
 		}
 	}
-	ask(good, rpc.URL+"/truth", "-", "ok epoch:pass anchor:partial")
-	ask(good, rpc.URL+"/truth", "0x"+strings.Repeat("2", 40), "ANCHOR epoch:pass anchor:fail")
-	ask(good, "-", "-", "ok epoch:pass anchor:skip")
+	add(good, rpc.URL+"/truth", "-", "ok epoch:pass anchor:partial")
+	add(good, rpc.URL+"/truth", "0x"+strings.Repeat("2", 40), "ANCHOR epoch:pass anchor:fail")
+	add(good, "-", "-", "ok epoch:pass anchor:skip")
 
 	change := func(key string, value any) string {
 		a := jsonObject(t, anchoring(v))
@@ -210,11 +210,11 @@ func TestVerifyAnchor(t *testing.T) {
 		return hexLine(jsonText(t, a))
 	}
 	elsewhere := object{"chainId": 1, "txHash": anchorTx}
-	ask(change("anchor", elsewhere), rpc.URL+"/chain", attester, "ANCHOR epoch:pass anchor:fail") // no EAS known there
-	ask(change("anchor", object{"chainId": 31337}), rpc.URL+"/truth", attester, "ANCHOR epoch:pass anchor:fail")
-	ask(change("proof", object{"index": 0, "size": 7, "siblings": []any{}}), rpc.URL+"/truth", attester, "EPOCH epoch:fail anchor:pass")
-	ask(change("anchor", nil), rpc.URL+"/truth", attester, "BAD_REQUEST")
-	ask(change("more", 1), rpc.URL+"/truth", attester, "BAD_REQUEST")
+	add(change("anchor", elsewhere), rpc.URL+"/chain", attester, "ANCHOR epoch:pass anchor:fail") // no EAS known there
+	add(change("anchor", object{"chainId": 31337}), rpc.URL+"/truth", attester, "ANCHOR epoch:pass anchor:fail")
+	add(change("proof", object{"index": 0, "size": 7, "siblings": []any{}}), rpc.URL+"/truth", attester, "EPOCH epoch:fail anchor:pass")
+	add(change("anchor", nil), rpc.URL+"/truth", attester, "BAD_REQUEST")
+	add(change("more", 1), rpc.URL+"/truth", attester, "BAD_REQUEST")
 	both(t, "anchor", lines, want)
 }
 
