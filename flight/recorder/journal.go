@@ -66,8 +66,11 @@ type FileJournal struct {
 	size    int64           // of its whole lines
 	entries []entry         // of its lines
 	buf     []byte          // scratch of one line
-	dirty   bool            // lines are written that no fsync covers yet
+	dirty   bool            // lines may be written that no flush covers yet
 	timer   *time.Timer     // flushes them under FsyncInterval
+	armed   bool            // the timer runs
+	newDir  bool            // a file was made that no flush of the directory covers yet
+	sealing sealing         // of the active segment
 	failed  error           // set by a failed flush, for good
 }
 
@@ -179,15 +182,19 @@ func (j *FileJournal) load(s *segment) error {
 	return errors.Join(j.f.Truncate(j.size), j.f.Sync())
 }
 
-// begin makes the segment and goes on in it.
+// begin makes the segment and goes on in it. The file becomes durable with the next
+// flush; without it the one before is simply the last.
 func (j *FileJournal) begin(n uint64, head cursor) error {
 	path := segmentPath(j.dir, n)
 	line, err := appendSegment(nil, n, head)
 	if err != nil {
 		return err
 	}
-	if err := writeFile(path, line); err != nil {
-		return fmt.Errorf("recorder: begin %s: %w", path, err)
+	if err := os.WriteFile(path+".tmp", line, 0o600); err != nil {
+		return fmt.Errorf("recorder: begin %s: %w", path, errors.Join(err, os.Remove(path+".tmp")))
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
@@ -197,18 +204,18 @@ func (j *FileJournal) begin(n uint64, head cursor) error {
 		j.f.Close() // its content is flushed
 	}
 	j.f, j.size, j.entries, j.cur = f, int64(len(line)), nil, head
+	j.dirty, j.newDir, j.sealing = true, true, writing
 	j.segs = append(j.segs, segment{n: n, path: path, head: head})
 	return nil
 }
 
 // rotate seals the active segment and begins the next one with the given state.
 func (j *FileJournal) rotate(head cursor) error {
-	j.dirty = true // whatever the policy, and the timer may not have come to it
 	if err := j.flush(); err != nil {
 		return err
 	}
 	last := &j.segs[len(j.segs)-1]
-	if err := writeFile(last.indexPath(), encodeIndex(j.entries)); err != nil {
+	if err := os.WriteFile(last.indexPath(), encodeIndex(j.entries), 0o600); err != nil {
 		return fmt.Errorf("recorder: seal %s: %w", last.path, err)
 	}
 	n := last.n
@@ -219,33 +226,65 @@ func (j *FileJournal) rotate(head cursor) error {
 	return nil
 }
 
-// write appends the line in j.buf and goes on with the next state, or changes
-// nothing: a line that the disk took in part is cut off, and where even that
-// fails the next write goes over it.
-func (j *FileJournal) write(next cursor, e entry) error {
+// write appends the line in j.buf, or changes nothing: a line that the disk took in
+// part is cut off, and where even that fails the next write goes over it. The
+// caller advances j.cur once it has returned nil.
+func (j *FileJournal) write(e entry) error {
 	if _, err := j.f.WriteAt(j.buf, j.size); err != nil {
 		return fmt.Errorf("recorder: append to %s: %w", j.f.Name(), errors.Join(err, j.f.Truncate(j.size)))
 	}
 	e.off = uint64(j.size)
 	j.size += int64(len(j.buf))
-	j.cur = next
 	j.entries = append(j.entries, e)
 	if cap(j.buf) > 1<<20 {
 		j.buf = nil // one large step should not hold memory for good
 	}
-	if !j.dirty && j.opt.Fsync == FsyncInterval {
+	if !j.armed && j.opt.Fsync == FsyncInterval {
 		j.arm()
 	}
 	j.dirty = true
 	return nil
 }
 
-// room begins the next segment where n more bytes would overfill this one.
+// sealing says how far an overfull segment is.
+type sealing int
+
+const (
+	writing  sealing = iota // not full yet
+	flushing                // its bulk goes to disk while more lines are appended
+	flushed                 // the next line begins a new segment
+)
+
+// room begins the next segment where n more bytes would overfill this one. A full
+// segment must be durable before the next one exists, and flushing it takes long:
+// that happens in the background, and only the rest is waited for.
 func (j *FileJournal) room(n int) error {
-	if len(j.entries) == 0 || j.size+int64(n) <= j.opt.SegmentBytes {
+	over := j.size + int64(n) - j.opt.SegmentBytes
+	switch {
+	case len(j.entries) == 0 || over <= 0:
+		return nil
+	case j.sealing == writing:
+		j.sealing = flushing
+		go j.flushBehind(j.f)
+		return nil
+	case j.sealing == flushing && over < j.opt.SegmentBytes:
 		return nil
 	}
 	return j.rotate(j.cur)
+}
+
+// flushBehind flushes a file outside the lock. A sealed file was flushed before it
+// was closed.
+func (j *FileJournal) flushBehind(f *os.File) {
+	err := f.Sync()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case err != nil && !errors.Is(err, os.ErrClosed) && j.failed == nil:
+		j.failed = fmt.Errorf("%w: %s: %w", ErrJournal, f.Name(), err)
+	case f == j.f && j.sealing == flushing:
+		j.sealing = flushed
+	}
 }
 
 // usable returns why nothing may be written, and finishes what an earlier failure
@@ -282,9 +321,11 @@ func (j *FileJournal) append(s *flight.Step, open []opening) (flight.Hash, error
 	if err := j.room(len(j.buf)); err != nil {
 		return flight.Hash{}, err
 	}
-	next := j.cur
-	next.Seq, next.Prev = s.Seq+1, hash
-	return hash, j.write(next, entry{kind: 's', num: s.Seq, hash: hash})
+	if err := j.write(entry{kind: 's', num: s.Seq, hash: hash}); err != nil {
+		return flight.Hash{}, err
+	}
+	j.cur.Seq, j.cur.Prev = s.Seq+1, hash
+	return hash, nil
 }
 
 // flush forces the active segment to disk. A failed flush is final: the system may
@@ -293,17 +334,22 @@ func (j *FileJournal) flush() error {
 	if j.failed != nil || !j.dirty {
 		return j.failed
 	}
-	if err := j.f.Sync(); err != nil {
+	err := j.f.Sync()
+	if err == nil && j.newDir {
+		err = syncDir(j.dir)
+	}
+	if err != nil {
 		j.failed = fmt.Errorf("%w: %s: %w", ErrJournal, j.f.Name(), err)
 		return j.failed
 	}
-	j.dirty = false
+	j.dirty, j.newDir = false, false
 	return nil
 }
 
 // arm starts the timer that flushes the lines written from now on. The flush
 // itself happens outside the lock, so that Record does not wait for it.
 func (j *FileJournal) arm() {
+	j.armed = true
 	if j.timer != nil {
 		j.timer.Reset(fsyncEvery)
 		return
@@ -311,14 +357,9 @@ func (j *FileJournal) arm() {
 	j.timer = time.AfterFunc(fsyncEvery, func() {
 		j.mu.Lock()
 		f := j.f
-		j.dirty = false
+		j.armed = false
 		j.mu.Unlock()
-		err := f.Sync()
-		if err != nil && !errors.Is(err, os.ErrClosed) { // a sealed file was flushed before it was closed
-			j.mu.Lock()
-			j.failed = fmt.Errorf("%w: %s: %w", ErrJournal, f.Name(), err)
-			j.mu.Unlock()
-		}
+		j.flushBehind(f)
 	})
 }
 
@@ -421,9 +462,10 @@ func (j *FileJournal) appendBatch(b *flight.Batch) ([]byte, error) {
 		return nil, err
 	}
 	j.buf = appendRaw(j.buf[:0], "batch", "batch", body)
-	if err := j.write(next, entry{kind: 'b', num: h.ToSeq, hash: h.ID()}); err != nil {
+	if err := j.write(entry{kind: 'b', num: h.ToSeq, hash: h.ID()}); err != nil {
 		return nil, err
 	}
+	j.cur = next
 	if err := j.flush(); err != nil {
 		return nil, err
 	}
@@ -455,7 +497,11 @@ func (j *FileJournal) settle(batchID flight.Hash, receipt *flight.Receipt) error
 		return err
 	}
 	j.buf = appendRaw(j.buf[:0], kind, key, raw)
-	return j.write(next, entry{kind: tag, hash: batchID})
+	if err := j.write(entry{kind: tag, hash: batchID}); err != nil {
+		return err
+	}
+	j.cur = next
+	return nil
 }
 
 // leave begins a new stream because the old one may not be continued.
@@ -537,7 +583,6 @@ func (j *FileJournal) Close() error {
 	}
 	var err error
 	if j.f != nil {
-		j.dirty = true // as in rotate
 		err = errors.Join(j.flush(), j.f.Close())
 	}
 	j.failed = ErrClosed

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,7 +121,7 @@ func appendSegment(b []byte, n uint64, state cursor) ([]byte, error) {
 // appendStep writes a step with what opens it. Values are canonical JSON.
 func appendStep(b []byte, s *flight.Step, hash flight.Hash, open []opening) []byte {
 	from := len(b)
-	b = append(append(startLine(b, "step"), `,"hash":"`...), hash.String()...)
+	b = hex.AppendEncode(append(startLine(b, "step"), `,"hash":"0x`...), hash[:])
 	b = s.Append(append(b, `","step":`...))
 	if len(open) > 0 {
 		b = append(b, `,"open":{`...)
@@ -128,8 +129,8 @@ func appendStep(b []byte, s *flight.Step, hash flight.Hash, open []opening) []by
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(append(append(b, '"'), o.field...), `":{"salt":"`...)
-			b = append(append(b, o.salt.String()...), `","value":`...)
+			b = append(append(append(b, '"'), o.field...), `":{"salt":"0x`...)
+			b = append(hex.AppendEncode(b, o.salt[:]), `","value":`...)
 			b = append(append(b, o.value...), '}')
 		}
 		b = append(b, '}')

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"karatum/flight"
 	"karatum/flight/canon"
@@ -134,8 +135,8 @@ func (s *Step) plain(now time.Time) (flight.Step, error) {
 		id, hash := s.ChainID, s.TxHash
 		rec.ChainID, rec.TxHash = &id, &hash
 	}
-	if _, err := canon.From(s.Name); err != nil {
-		return rec, fmt.Errorf("name: %w", err)
+	if !utf8.ValidString(s.Name) {
+		return rec, errors.New("name is not UTF-8")
 	}
 	return rec, nil
 }
