@@ -350,6 +350,50 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
+// TestRecorderKilledAgainAndAgain kills the process while a batch is under way,
+// before or after the node has stored it. The history must come out whole.
+func TestRecorderKilledAgainAndAgain(t *testing.T) {
+	recorders(t, func(t *testing.T, n *fakeNode, command []string) {
+		rng, journal, recorded := source(), journalPath(t), 0
+		for range 15 {
+			s := opened(t, n, command, journal)
+			when := rng.IntN(3)
+			n.during(func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+				if r.Method != "POST" || when == 2 {
+					return false
+				}
+				if when == 1 {
+					n.store(discard{}, body)
+				}
+				s.cmd.Process.Kill()
+				hangUp(w)
+				return true
+			})
+			for range 1 + rng.IntN(3) {
+				s.record(swap)
+				recorded++
+			}
+			io.WriteString(s.in, `{"do":"flush"}`+"\n")
+			s.out.ReadBytes('\n') // an answer, or the end of the process
+			s.kill()
+		}
+		n.during(nil)
+		s := opened(t, n, command, journal)
+		s.record(note)
+		s.delivers()
+		next := uint64(0)
+		for i, b := range n.batches() {
+			if b.Header.Index != uint64(i) || b.Header.FromSeq != next {
+				t.Fatalf("the batches have a gap: %s", spans(n.batches()))
+			}
+			next = b.Header.ToSeq + 1
+		}
+		if next != uint64(recorded+1) {
+			t.Errorf("%d steps delivered, %d recorded", next, recorded+1)
+		}
+	})
+}
+
 func TestRecorderHonoursRetryAfter(t *testing.T) {
 	const began = int64(1760000000000)
 	for _, after := range []string{"120", time.UnixMilli(began + 120000).UTC().Format(http.TimeFormat)} {
