@@ -191,6 +191,7 @@ func pointX(t *testing.T, k int64) []byte {
 // TestSignatures compares recovery with noble and with the node's own code on
 // 10,000 signatures, a part of them with Python as well.
 func TestSignatures(t *testing.T) {
+	t.Parallel()
 	dir := noble(t)
 	cases := signatureCases(t, source(), 10000)
 	want := ask(t, cases, node(t), "testdata/noble.mjs", dir, "recover")
@@ -233,6 +234,7 @@ func goRecover(t *testing.T, digest, signature string) string {
 }
 
 func TestSigning(t *testing.T) {
+	t.Parallel()
 	dir, rng := noble(t), source()
 	var cases []string
 	for range 200 {
@@ -244,6 +246,7 @@ func TestSigning(t *testing.T) {
 }
 
 func TestPythonAgainstOpenSSL(t *testing.T) {
+	t.Parallel()
 	command := ""
 	for _, name := range []string{"/usr/bin/python3", "python3"} {
 		if _, err := try(t.Context(), "", name, "-c", "import cryptography"); err == nil && command == "" {
@@ -259,6 +262,7 @@ func TestPythonAgainstOpenSSL(t *testing.T) {
 }
 
 func TestKeccak(t *testing.T) {
+	t.Parallel()
 	dir, rng := noble(t), source()
 	var cases []string
 	for n := range 420 { // over three blocks of 136 bytes
@@ -380,6 +384,7 @@ func goCanonical(text []byte) string {
 // among JavaScript, Python, the node's own code and, where there are bytes, what
 // the JavaScript engine's own JSON.stringify writes.
 func TestCanonicalJSON(t *testing.T) {
+	t.Parallel()
 	rng := source()
 	var cases, want, good, goodWant []string
 	codes := map[string]int{}
@@ -410,6 +415,7 @@ func TestCanonicalJSON(t *testing.T) {
 
 // TestHostileJSON sends the shapes that make careless parsers slow or crash.
 func TestHostileJSON(t *testing.T) {
+	t.Parallel()
 	texts := []string{
 		strings.Repeat("[", 1<<20), strings.Repeat(`{"a":`, 1<<19), strings.Repeat("9", 1<<20), "0." + strings.Repeat("9", 1<<20),
 		"1e" + strings.Repeat("9", 1<<20), `"` + strings.Repeat("a", 2<<20) + `"`, `"` + strings.Repeat("\u20ac", 1<<19) + `"`,
@@ -530,6 +536,7 @@ func goDisclosure(text []byte) string {
 // TestDisclosures changes the vectors' disclosures at random and compares the
 // verdicts: the first failing code, or the hashes.
 func TestDisclosures(t *testing.T) {
+	t.Parallel()
 	rng := source()
 	docs, _ := documents(t)
 	var cases, want []string
@@ -567,6 +574,7 @@ func goHeader(header []byte) string {
 // TestHeaders changes one member of a possible header and compares which field is
 // refused.
 func TestHeaders(t *testing.T) {
+	t.Parallel()
 	rng := source()
 	hash := func(c string) string { return "0x" + strings.Repeat(c, 64) }
 	var cases, want []string
@@ -610,6 +618,7 @@ func goEvidence(text []byte) bool {
 
 // TestEvidence compares whether changed evidence still proves something.
 func TestEvidence(t *testing.T) {
+	t.Parallel()
 	rng := source()
 	_, docs := documents(t)
 	var cases []string

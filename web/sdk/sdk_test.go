@@ -114,6 +114,7 @@ func conformances(t *testing.T, check func(t *testing.T, command []string)) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	conformances(t, func(t *testing.T, command []string) {
 		out := run(t, "", command[0], command[1], "conformance", vectors)
 		if !regexp.MustCompile(`(?m)^[1-9][0-9]{2,} passed, 0 failed\n\z`).MatchString(out) {
@@ -128,6 +129,7 @@ func TestConformance(t *testing.T) {
 // TestConformanceNotices changes values of the vectors, so that a checker which
 // compares nothing cannot pass.
 func TestConformanceNotices(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(vectors)
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +169,7 @@ func TestConformanceNotices(t *testing.T) {
 // TestVerifierStandsAlone loads the first part of the module by itself and runs a
 // good and a tampered disclosure through it.
 func TestVerifierStandsAlone(t *testing.T) {
+	t.Parallel()
 	if strings.Contains(Verifier(), "import ") || strings.Contains(Verifier(), "import(") {
 		t.Error("the verifier imports something")
 	}
@@ -193,6 +196,7 @@ console.log(good.ok, good.complete, good.code, bad.ok, bad.code);
 // TestStreamNames compares the embedded category ranges with Go's tables, which
 // are those of Unicode 15.0, over every code point.
 func TestStreamNames(t *testing.T) {
+	t.Parallel()
 	if unicode.Version != "15.0.0" {
 		t.Skip("this Go has the tables of Unicode " + unicode.Version + ", the format those of 15.0.0")
 	}

@@ -67,6 +67,7 @@ func both(t *testing.T, op string, lines, want []string) {
 // TestForging makes the edits that the pages offer and expects exactly the right
 // rows to fail.
 func TestForging(t *testing.T) {
+	t.Parallel()
 	v := loadVectors(t)
 	set := func(path string, change func(any) any) func(object) {
 		keys := strings.Split(path, ".")
@@ -129,6 +130,7 @@ func jsonObject(t *testing.T, v any) (o object) {
 
 // TestVerifyAnchor has an RPC tell the truth and several lies.
 func TestVerifyAnchor(t *testing.T) {
+	t.Parallel()
 	v := loadVectors(t)
 	lies := map[string]func(method string, result object){
 		"truth":      func(string, object) {},
@@ -220,6 +222,7 @@ func TestVerifyAnchor(t *testing.T) {
 
 // TestVerifyCommand runs the checkers on files, as a reader would.
 func TestVerifyCommand(t *testing.T) {
+	t.Parallel()
 	v := loadVectors(t)
 	for _, c := range []struct {
 		name     string
@@ -260,6 +263,7 @@ func TestVerifyCommand(t *testing.T) {
 // TestWallets signs with the accounts and clients of viem and compares with what
 // the raw key signs: the recorder checks each signature before it counts.
 func TestWallets(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.Abs("../../.ci/npm/node_modules/viem/_esm")
 	if err != nil {
 		t.Fatal(err)
