@@ -1,0 +1,268 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"karatum/flight"
+	"karatum/flight/canon"
+	"karatum/store"
+)
+
+// Limits of published reveals (spec section 6).
+const (
+	maxRevealBytes    = 64 << 10 // of one step
+	maxRevealDayBytes = 16 << 20 // of one key in a day
+	verdictDeadline   = 5 * time.Second
+
+	bigDisclosure  = 256 << 10 // bytes from which a body counts as big
+	bigDisclosures = 2         // that are parsed at once
+
+	// Looks at a chain while somebody waits for the answer, all callers together;
+	// past that the recheck job looks.
+	lookupsPerSecond, lookupsBurst = 20, 60
+)
+
+// Disclose takes a disclosure: every check is done, and the step is kept with
+// its opened claim only, unless publish asks for the other opened fields too.
+// Later posts add fields and never remove any. The error is an [*Error]:
+// BAD_REQUEST, a check's code with 422, UNKNOWN_BATCH, REVEAL_TOO_LARGE,
+// REVEAL_QUOTA.
+func (a *App) Disclose(ctx context.Context, body []byte, publish bool) (StepView, error) {
+	v, err := a.disclose(ctx, body, publish)
+	return v, a.metrics.refused(a.fault(ctx, "disclose", err))
+}
+
+func (a *App) disclose(ctx context.Context, body []byte, publish bool) (StepView, error) {
+	if len(body) > bigDisclosure {
+		// Parsed, a hostile body of 5 MiB takes some 50 times its length: few of
+		// them may be in memory at once.
+		select {
+		case a.bigBodies <- struct{}{}:
+			defer func() { <-a.bigBodies }()
+		case <-ctx.Done():
+			return StepView{}, ErrBusy
+		}
+	}
+	d, err := flight.ParseDisclosure(body)
+	if err != nil {
+		return StepView{}, refuse(err)
+	}
+	r := d.Verify()
+	if err := r.Err(); err != nil {
+		return StepView{}, unproven(r, err)
+	}
+	row, err := stepRow(d, r, publish)
+	if err != nil {
+		return StepView{}, err
+	}
+	if err := a.keepStep(ctx, d, r, row); err != nil {
+		return StepView{}, err
+	}
+	v, err := a.Step(ctx, r.StepHash)
+	if err != nil || row.TxHash == nil || v.Verdict.Final || !a.lookups.Allow() {
+		return v, err // without a look now, the recheck job has its turn
+	}
+	look, cancel := context.WithTimeout(ctx, verdictDeadline)
+	defer cancel()
+	// A failure leaves the step unverifiable with its reason, and the recheck job
+	// in place: the disclosure itself is taken.
+	if err := a.recheckTx(look, row.ChainID, *row.TxHash); err != nil {
+		a.log.WarnContext(ctx, "verdict put off", "chain", row.ChainID, "tx", row.TxHash, "err", err)
+	}
+	return a.Step(ctx, r.StepHash)
+}
+
+func unproven(r *flight.Report, err error) error {
+	var ce *flight.CheckError
+	if !errors.As(err, &ce) {
+		return err
+	}
+	return &Error{Code: string(ce.Code), Status: http.StatusUnprocessableEntity, Message: ce.Detail,
+		Details: map[string]any{"checks": r.Checks, "batchId": r.BatchID}}
+}
+
+// stepRow makes the row of a verified disclosure.
+func stepRow(d *flight.Disclosure, r *flight.Report, publish bool) (*store.Step, error) {
+	proof, err := json.Marshal(d.Proof)
+	if err != nil {
+		return nil, err
+	}
+	s := &store.Step{
+		Hash: r.StepHash, BatchID: r.BatchID, Agent: r.Step.Agent, Stream: r.Step.Stream, Seq: r.Step.Seq, At: r.Step.At,
+		Record: r.Step.Canonical(), Proof: proof, TxHash: r.Step.TxHash,
+		Verdict: flight.Unverified(flight.NoClaim),
+	}
+	if r.Step.ChainID != nil {
+		s.ChainID = *r.Step.ChainID
+	}
+	size := 0
+	for _, o := range d.Reveal {
+		doc := canon.Append(nil, canon.Obj(
+			canon.Member{Key: "salt", Value: canon.Str(o.Salt.String())}, canon.Member{Key: "value", Value: o.Value}))
+		s.Opened = append(s.Opened, o.Field)
+		switch {
+		case o.Field == "claim":
+			s.Claim, s.ClaimKind = doc, claimKind(o.Value)
+		case publish:
+			if s.Reveals == nil {
+				s.Reveals = map[string]json.RawMessage{}
+			}
+			s.Reveals[o.Field] = doc
+			size += len(doc)
+		}
+	}
+	if size > maxRevealBytes {
+		return nil, &Error{Code: "REVEAL_TOO_LARGE", Status: http.StatusRequestEntityTooLarge,
+			Message: fmt.Sprintf("the published fields take %d bytes; a step may publish %d", size, maxRevealBytes)}
+	}
+	s.Verdict = firstVerdict(r)
+	return s, nil
+}
+
+func claimKind(v canon.Value) string {
+	k, _ := v.Get("kind")
+	switch k.Str {
+	case flight.ClaimTxSuccess, flight.ClaimNative, flight.ClaimERC20:
+		return k.Str
+	}
+	return "other"
+}
+
+// firstVerdict is the verdict before the chain was asked.
+func firstVerdict(r *flight.Report) flight.Verdict {
+	switch {
+	case r.Unsupported:
+		return flight.Unverified(flight.UnsupportedClaim)
+	case r.Claim == nil:
+		return flight.Unverified(flight.NoClaim)
+	case r.Step.TxHash == nil:
+		return flight.Unverified(flight.NoTx)
+	}
+	return flight.Unverified(flight.TxNotFound)
+}
+
+// keepStep stores the step beside its batch, opens a recheck where a claim can be
+// compared, and looks at the links to the disclosed neighbours.
+func (a *App) keepStep(ctx context.Context, d *flight.Disclosure, r *flight.Report, row *store.Step) error {
+	err := a.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := tx.Batch(ctx, r.BatchID); err != nil {
+			return notFound(err, ErrUnknownBatch)
+		}
+		if err := a.revealQuota(ctx, tx, row); err != nil {
+			return err
+		}
+		if err := tx.UpsertStep(ctx, row); err != nil {
+			return err
+		}
+		if r.Claim != nil && row.TxHash != nil {
+			if err := tx.PutRecheck(ctx, row.Agent, row.ChainID, *row.TxHash); err != nil {
+				return err
+			}
+		}
+		return a.chainLinks(ctx, tx, d, r)
+	})
+	return outward(err)
+}
+
+func (a *App) revealQuota(ctx context.Context, tx *store.Tx, row *store.Step) error {
+	size := 0
+	for _, doc := range row.Reveals {
+		size += len(doc)
+	}
+	if size == 0 {
+		return nil
+	}
+	used, err := tx.RevealBytesToday(ctx, row.Agent)
+	if err != nil {
+		return err
+	}
+	if used+uint64(size) > maxRevealDayBytes {
+		return &Error{Code: "REVEAL_QUOTA", Status: http.StatusTooManyRequests, RetryAfter: time.Hour,
+			Message: fmt.Sprintf("this key has published %d bytes today; the limit is %d", used, maxRevealDayBytes)}
+	}
+	return nil
+}
+
+// chainLinks compares the step with its disclosed neighbours. Two proven steps s
+// and s+1 that do not link are evidence of their own (BROKEN_CHAIN).
+func (a *App) chainLinks(ctx context.Context, tx *store.Tx, d *flight.Disclosure, r *flight.Report) error {
+	s := &r.Step
+	for _, seq := range []uint64{s.Seq - 1, s.Seq + 1} {
+		if s.Seq == 0 && seq != 1 {
+			continue
+		}
+		other, err := tx.StepAt(ctx, s.Agent, s.Stream, seq)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		neighbour, err := rebuild(ctx, &tx.ReadTx, &other, false)
+		if err != nil {
+			return err
+		}
+		first, second := neighbour, d
+		if seq > s.Seq {
+			first, second = d, neighbour
+		}
+		if ev := flight.NewBrokenChain(first, second); ev != nil {
+			if _, err := a.equivocation(ctx, tx, &second.Batch.Header, ev); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rebuild makes the disclosure of a stored step: with what is kept open where
+// reveal is set, else with nothing opened.
+func rebuild(ctx context.Context, tx *store.ReadTx, row *store.Step, reveal bool) (*flight.Disclosure, error) {
+	b, err := tx.Batch(ctx, row.BatchID)
+	if err != nil {
+		return nil, err
+	}
+	step, err := canon.Parse(row.Record, canon.MaxDepth)
+	if err != nil {
+		return nil, fmt.Errorf("stored step %s: %w", row.Hash, err)
+	}
+	proof, err := flight.ParseProof(row.Proof)
+	if err != nil {
+		return nil, fmt.Errorf("stored proof of %s: %w", row.Hash, err)
+	}
+	d := &flight.Disclosure{Step: step, Proof: proof, Batch: b.Batch}
+	if !reveal {
+		return d, nil
+	}
+	for _, field := range flight.Fields {
+		doc := row.Reveals[field]
+		if field == "claim" {
+			doc = row.Claim
+		}
+		if len(doc) == 0 {
+			continue
+		}
+		o, err := opening(field, doc)
+		if err != nil {
+			return nil, fmt.Errorf("stored %s of %s: %w", field, row.Hash, err)
+		}
+		d.Reveal = append(d.Reveal, o)
+	}
+	return d, nil
+}
+
+func opening(field string, doc []byte) (flight.Opening, error) {
+	v, err := canon.Parse(doc, flight.MaxDisclosureDepth)
+	if err != nil {
+		return flight.Opening{}, err
+	}
+	salt, _ := v.Get("salt")
+	h, err := flight.ParseHash(salt.Str)
+	value, _ := v.Get("value")
+	return flight.Opening{Field: field, Salt: h, Value: value}, err
+}

@@ -1,0 +1,270 @@
+package app
+
+import (
+	"encoding/json"
+
+	"karatum/flight"
+)
+
+// This page holds what the API and the pages show. The JSON of these structs is a
+// documented promise: fields may be added, never change meaning. Times are unix
+// milliseconds unless the name says otherwise.
+
+// A Page asks for a part of a list.
+type Page struct {
+	Cursor string // opaque; empty for the first part
+	Limit  int    // 1 to 200
+}
+
+// A List is one part of a list; Next is the cursor of the following one, empty
+// at the end.
+type List[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next"`
+}
+
+// How a batch continues its stream (spec section 4).
+const (
+	Continuous = "continuous"
+	Gap        = "gap"
+	Filled     = "filled"
+)
+
+// IngestAnswer is the answer to one batch: the receipt and how it continues the
+// stream. A duplicate has the stored receipt and no continuity.
+type IngestAnswer struct {
+	flight.Receipt
+	Continuity string   `json:"continuity,omitempty"`
+	Duplicate  bool     `json:"duplicate,omitempty"`
+	Missing    *Missing `json:"missing,omitempty"`  // with gap
+	LateBy     *uint64  `json:"lateByMs,omitempty"` // with filled: since the gap was seen
+}
+
+// Status returns the HTTP status of the answer.
+func (a IngestAnswer) Status() int {
+	if a.Duplicate {
+		return 200
+	}
+	return 201
+}
+
+// Missing names what a stream lacks, both ends inclusive.
+type Missing struct {
+	Indexes [2]uint64 `json:"indexes"`
+	Seqs    [2]uint64 `json:"seqs"`
+}
+
+// BulkAnswer is one line of a bulk answer: either the answer or the error.
+type BulkAnswer struct {
+	Line   int // from 0
+	Answer *IngestAnswer
+	Err    error
+}
+
+// BatchView is one stored batch.
+type BatchView struct {
+	BatchID   flight.Hash      `json:"batchId"`
+	Header    flight.Header    `json:"header"`
+	Scheme    flight.Scheme    `json:"scheme"`
+	Signature flight.Signature `json:"signature"`
+	Receipt   *flight.Receipt  `json:"receipt,omitempty"` // not in lists
+	Epoch     *EpochRef        `json:"epoch"`
+}
+
+// EpochRef points at an epoch.
+type EpochRef struct {
+	ID    uint64      `json:"id"`
+	Root  flight.Hash `json:"root"`
+	State string      `json:"state"`
+}
+
+// BatchProofView is what a verifier needs besides the batch and any RPC.
+type BatchProofView struct {
+	BatchID flight.Hash  `json:"batchId"`
+	Epoch   EpochHead    `json:"epoch"`
+	Proof   flight.Proof `json:"proof"`
+	Anchor  AnchorView   `json:"anchor"`
+}
+
+// EpochHead is what an attestation says of an epoch.
+type EpochHead struct {
+	Root       flight.Hash `json:"root"`
+	BatchCount uint64      `json:"batchCount"`
+}
+
+// AnchorView says where an epoch stands on the chain. Fields that a pending
+// anchor lacks are omitted.
+type AnchorView struct {
+	ChainID        uint64         `json:"chainId"`
+	TxHash         *flight.Hash   `json:"txHash,omitempty"`
+	BlockNumber    *uint64        `json:"blockNumber,omitempty"`
+	BlockHash      *flight.Hash   `json:"blockHash,omitempty"`
+	EAS            flight.Address `json:"eas"`
+	SchemaUID      flight.Hash    `json:"schemaUid"`
+	AttestationUID *flight.Hash   `json:"attestationUid,omitempty"`
+	Attester       flight.Address `json:"attester"`
+	State          string         `json:"state"` // pending, included, safe, final, orphaned, failed
+}
+
+// EpochView is one epoch.
+type EpochView struct {
+	ID         uint64            `json:"id"`
+	Root       flight.Hash       `json:"root"`
+	BatchCount uint64            `json:"batchCount"`
+	First      uint64            `json:"firstPosition"`
+	Last       uint64            `json:"lastPosition"`
+	CreatedAt  uint64            `json:"createdAt"`
+	Anchor     AnchorView        `json:"anchor"`
+	Times      map[string]uint64 `json:"times"`           // when each state was reached
+	LastError  string            `json:"error,omitempty"` // why the last attempt failed
+	Batches    []flight.Hash     `json:"batches,omitempty"`
+}
+
+// StepView is one disclosed step.
+type StepView struct {
+	StepHash flight.Hash     `json:"stepHash"`
+	BatchID  flight.Hash     `json:"batchId"`
+	Step     json.RawMessage `json:"step"`
+	Claim    json.RawMessage `json:"claim"` // null where none is opened
+	Opened   []string        `json:"opened"`
+	// Disclosure is the bundle that anyone can verify: the claim and what was
+	// published are revealed, nothing else.
+	Disclosure json.RawMessage `json:"disclosure"`
+	Verdict    VerdictView     `json:"verdict"`
+	Late       bool            `json:"late"`   // the block is over an hour older than step.at
+	Replay     json.RawMessage `json:"replay"` // null until one ran
+	ReceivedAt uint64          `json:"receivedAt"`
+	Evidence   json.RawMessage `json:"equivocation,omitempty"` // a BROKEN_CHAIN that this step proved
+	EpochOf    *EpochRef       `json:"epoch"`
+}
+
+// VerdictView is a verdict with its place on the chain.
+type VerdictView struct {
+	flight.Verdict
+	ChainID     uint64       `json:"chainId,omitempty"`
+	TxHash      *flight.Hash `json:"txHash,omitempty"`
+	BlockNumber *uint64      `json:"blockNumber,omitempty"`
+	Final       bool         `json:"final"`
+	At          uint64       `json:"at"`
+}
+
+// RatingView is a field rating and what must be read with it. Counts are of
+// distinct transactions.
+type RatingView struct {
+	Rating       *float64 `json:"rating"` // null while nothing is decided
+	Confirmed    uint64   `json:"confirmed"`
+	Contradicted uint64   `json:"contradicted"`
+	Unverifiable uint64   `json:"unverifiable"`
+}
+
+// Besides are the counts shown beside a rating, outside its formula.
+type Besides struct {
+	Self           uint64 `json:"self"` // transfers to the agent itself
+	Zero           uint64 `json:"zero"` // amount 0
+	Late           uint64 `json:"late"`
+	Counterparties uint64 `json:"counterparties"`
+}
+
+// AgentView is the field record of one key.
+type AgentView struct {
+	Address       flight.Address    `json:"address"`
+	FirstSeen     uint64            `json:"firstSeen"`
+	LastSeen      uint64            `json:"lastSeen"`
+	Batches       uint64            `json:"batches"`
+	RecordedSteps uint64            `json:"recordedSteps"` // gaps included
+	OpenedSteps   uint64            `json:"openedSteps"`
+	Coverage      float64           `json:"coverage"` // opened / recorded, 0 to 1
+	Field         RatingView        `json:"field"`    // public networks
+	DevField      RatingView        `json:"devField"` // the dev chain, never mixed in
+	Besides       Besides           `json:"besides"`
+	Claims        map[string]uint64 `json:"claims"` // opened claims by kind
+	Streams       uint64            `json:"streams"`
+	Equivocations uint64            `json:"equivocations"`
+	Equivocated   bool              `json:"equivocated"`
+	Binding       string            `json:"binding"` // "unbound" until builds exist
+}
+
+// StreamView is one stream: what a recorder reads before it signs.
+type StreamView struct {
+	Agent      flight.Address `json:"agent"`
+	Stream     string         `json:"stream"`
+	Batches    uint64         `json:"batches"`
+	Gaps       []Missing      `json:"gaps"` // oldest first, at most 200
+	Head       *StreamHead    `json:"head"`
+	LastSeenAt uint64         `json:"lastSeen"`
+}
+
+// StreamHead is the batch of the highest index.
+type StreamHead struct {
+	Index   uint64      `json:"index"`
+	ToSeq   uint64      `json:"toSeq"`
+	Head    flight.Hash `json:"head"`
+	BatchID flight.Hash `json:"batchId"`
+}
+
+// EvidenceView is one stored equivocation.
+type EvidenceView struct {
+	ID       uint64          `json:"id"`
+	Agent    flight.Address  `json:"agent"`
+	Stream   string          `json:"stream"`
+	Index    uint64          `json:"index"`
+	Reason   string          `json:"reason"`
+	SeenAt   uint64          `json:"seenAt"`
+	Evidence json.RawMessage `json:"evidence"`
+}
+
+// CronView is one job of the node.
+type CronView struct {
+	Name     string        `json:"name"`
+	Schedule string        `json:"schedule"`
+	Next     uint64        `json:"next"` // 0 while the crons do not run
+	Runs     []CronRunView `json:"runs"` // newest first, at most 20
+}
+
+// CronRunView is one run of a job.
+type CronRunView struct {
+	Start uint64 `json:"start"`
+	End   uint64 `json:"end"`
+	Error string `json:"error,omitempty"`
+	Note  string `json:"note,omitempty"`
+}
+
+// ChainView is the node's sight of one chain.
+type ChainView struct {
+	ChainID   uint64 `json:"chainId"`
+	Name      string `json:"name"`
+	RPC       string `json:"rpc"` // without credentials
+	Head      uint64 `json:"head"`
+	LatencyMs uint64 `json:"latencyMs"`
+	Error     string `json:"error,omitempty"`
+}
+
+// StatusView is the health of the node, without secrets.
+type StatusView struct {
+	Version         string         `json:"version"`
+	Network         string         `json:"network"`
+	Node            flight.Address `json:"node"`     // signs receipts
+	Attester        flight.Address `json:"attester"` // sends attestations
+	StartedAt       uint64         `json:"startedAt"`
+	Batches         uint64         `json:"batches"`
+	Agents          uint64         `json:"agents"`
+	Waiting         uint64         `json:"waiting"` // batches not yet in an epoch
+	NextAnchor      uint64         `json:"nextAnchor"`
+	Epochs          uint64         `json:"epochs"`
+	Equivocations   uint64         `json:"equivocations"`
+	OpenedSteps     uint64         `json:"openedSteps"`
+	DatabaseBytes   uint64         `json:"databaseBytes"`
+	WALBytes        uint64         `json:"walBytes"`
+	DiskFreeBytes   uint64         `json:"diskFreeBytes"`
+	Chains          []ChainView    `json:"chains"`
+	Crons           []CronView     `json:"crons"`
+	Healthy         bool           `json:"healthy"`
+	Problems        []string       `json:"problems"` // in plain words
+	AttesterBalance string         `json:"attesterBalance,omitempty"`
+}
+
+// AnchorRun says what one anchoring run did.
+type AnchorRun struct {
+	Epochs  int `json:"epochs"`  // anchored or sent
+	Batches int `json:"batches"` // in them
+}

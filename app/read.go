@@ -1,0 +1,433 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"karatum/chain/eas"
+	"karatum/flight"
+	"karatum/store"
+)
+
+// maxGaps is the most gaps that one answer lists.
+const maxGaps = 200
+
+// view runs a read and translates its error; missing is what a missing row means
+// to the caller.
+func (a *App) view(ctx context.Context, missing *Error, fn func(tx *store.ReadTx) error) error {
+	err := a.store.View(ctx, fn)
+	if errors.Is(err, store.ErrCursor) {
+		return badRequest("cursor", "this list did not give out the cursor")
+	}
+	if missing != nil {
+		err = notFound(err, missing)
+	}
+	return a.fault(ctx, "read", outward(err))
+}
+
+func page(p Page) store.Page { return store.Page{Cursor: p.Cursor, Limit: p.Limit} }
+
+// mapList turns rows into what is shown.
+func mapList[T, V any](rows []T, next string, view func(*T) V) List[V] {
+	l := List[V]{Items: make([]V, len(rows)), Next: next}
+	for i := range rows {
+		l.Items[i] = view(&rows[i])
+	}
+	return l
+}
+
+// Batch returns a stored batch, or UNKNOWN_BATCH.
+func (a *App) Batch(ctx context.Context, id flight.Hash) (BatchView, error) {
+	var v BatchView
+	err := a.view(ctx, ErrUnknownBatch, func(tx *store.ReadTx) error {
+		b, err := tx.Batch(ctx, id)
+		if err != nil {
+			return err
+		}
+		if v, err = batchView(ctx, tx, &b); err != nil {
+			return err
+		}
+		r, err := tx.Receipt(ctx, b.Position)
+		v.Receipt = &r
+		return err
+	})
+	return v, err
+}
+
+func batchView(ctx context.Context, tx *store.ReadTx, b *store.Batch) (BatchView, error) {
+	v := BatchView{BatchID: b.ID, Header: b.Batch.Header, Scheme: b.Batch.Scheme, Signature: b.Batch.Signature}
+	var err error
+	v.Epoch, err = epochRef(ctx, tx, b.Position)
+	return v, err
+}
+
+// epochRef returns the epoch of a position, nil where it has none yet.
+func epochRef(ctx context.Context, tx *store.ReadTx, position uint64) (*EpochRef, error) {
+	e, err := tx.EpochOf(ctx, position)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &EpochRef{ID: e.ID, Root: e.Root, State: string(e.State)}, nil
+}
+
+// BatchProof returns the place of a batch in its anchored epoch. The error is
+// UNKNOWN_BATCH, or NOT_ANCHORED with the time of the next run.
+func (a *App) BatchProof(ctx context.Context, id flight.Hash) (BatchProofView, error) {
+	var v BatchProofView
+	err := a.view(ctx, ErrUnknownBatch, func(tx *store.ReadTx) error {
+		b, err := tx.Batch(ctx, id)
+		if err != nil {
+			return err
+		}
+		e, err := tx.EpochOf(ctx, b.Position)
+		if errors.Is(err, store.ErrNotFound) || err == nil && e.TxHash == nil {
+			return a.notAnchored()
+		}
+		if err != nil {
+			return err
+		}
+		members, err := tx.EpochMembers(ctx, e.ID)
+		if err != nil {
+			return err
+		}
+		v = BatchProofView{BatchID: id, Epoch: EpochHead{Root: e.Root, BatchCount: e.Count()}, Anchor: a.anchorView(&e)}
+		v.Proof, err = flight.EpochProof(members, int(b.Position-e.First))
+		return err
+	})
+	return v, err
+}
+
+func (a *App) notAnchored() error {
+	return &Error{
+		Code: "NOT_ANCHORED", Status: http.StatusConflict, Message: "the batch is stored and waits for its epoch to be anchored",
+		Details: map[string]any{"nextRun": a.crons.next("anchor")},
+	}
+}
+
+func (a *App) anchorView(e *store.Epoch) AnchorView {
+	v := AnchorView{
+		ChainID: e.ChainID, EAS: flight.Address(a.anchor.Network.EAS), SchemaUID: flight.Hash(eas.EpochSchemaUID()),
+		Attester: a.keys.Anchor.Address(), State: string(e.State),
+	}
+	if e.TxHash != nil {
+		v.TxHash, v.BlockNumber, v.BlockHash, v.AttestationUID = e.TxHash, e.BlockNumber, e.BlockHash, e.AttestationUID
+		v.EAS, v.SchemaUID, v.Attester = e.EAS, e.SchemaUID, e.Attester
+	}
+	return v
+}
+
+// Step returns a disclosed step, or UNKNOWN_STEP.
+func (a *App) Step(ctx context.Context, hash flight.Hash) (StepView, error) {
+	return a.step(ctx, func(tx *store.ReadTx) (store.Step, error) { return tx.Step(ctx, hash) })
+}
+
+// StepAt returns the disclosed step of that number, or UNKNOWN_STEP.
+func (a *App) StepAt(ctx context.Context, agent flight.Address, stream string, seq uint64) (StepView, error) {
+	return a.step(ctx, func(tx *store.ReadTx) (store.Step, error) { return tx.StepAt(ctx, agent, stream, seq) })
+}
+
+func (a *App) step(ctx context.Context, find func(*store.ReadTx) (store.Step, error)) (StepView, error) {
+	var v StepView
+	err := a.view(ctx, ErrUnknownStep, func(tx *store.ReadTx) error {
+		s, err := find(tx)
+		if err != nil {
+			return err
+		}
+		v, err = stepView(ctx, tx, &s)
+		return err
+	})
+	return v, err
+}
+
+func stepView(ctx context.Context, tx *store.ReadTx, s *store.Step) (StepView, error) {
+	v := StepView{
+		StepHash: s.Hash, BatchID: s.BatchID, Step: s.Record, Opened: s.Opened, ReceivedAt: s.OpenedAt, Late: s.Late,
+		Verdict: VerdictView{Verdict: s.Verdict, ChainID: s.ChainID, TxHash: s.TxHash, Final: s.Final, At: s.CheckedAt},
+		Claim:   json.RawMessage("null"), Replay: json.RawMessage("null"),
+	}
+	if s.BlockNumber != 0 {
+		v.Verdict.BlockNumber = &s.BlockNumber
+	}
+	d, err := rebuild(ctx, tx, s, true)
+	if err != nil {
+		return v, err
+	}
+	if v.Disclosure, err = json.Marshal(d); err != nil {
+		return v, err
+	}
+	claim, err := claimValue(s)
+	if err != nil {
+		return v, err
+	}
+	if claim != nil {
+		v.Claim = claim
+	}
+	b, err := tx.Batch(ctx, s.BatchID)
+	if err != nil {
+		return v, err
+	}
+	v.EpochOf, err = epochRef(ctx, tx, b.Position)
+	return v, err
+}
+
+// Steps lists the disclosed steps of a key, newest first.
+func (a *App) Steps(ctx context.Context, agent flight.Address, p Page) (List[StepView], error) {
+	l := List[StepView]{Items: []StepView{}}
+	err := a.view(ctx, ErrUnknownAgent, func(tx *store.ReadTx) error {
+		if _, err := tx.Agent(ctx, agent); err != nil {
+			return err
+		}
+		rows, next, err := tx.Steps(ctx, agent, page(p))
+		l.Next = next
+		for i := range rows {
+			if err != nil {
+				return err
+			}
+			var v StepView
+			v, err = stepView(ctx, tx, &rows[i])
+			l.Items = append(l.Items, v)
+		}
+		return err
+	})
+	return l, err
+}
+
+// Agents lists the keys that were seen, the last seen first.
+func (a *App) Agents(ctx context.Context, p Page) (List[AgentView], error) {
+	l := List[AgentView]{Items: []AgentView{}}
+	err := a.view(ctx, nil, func(tx *store.ReadTx) error {
+		rows, next, err := tx.Agents(ctx, page(p))
+		l.Next = next
+		for i := range rows {
+			if err != nil {
+				return err
+			}
+			var v AgentView
+			v, err = agentView(ctx, tx, &rows[i])
+			l.Items = append(l.Items, v)
+		}
+		return err
+	})
+	return l, err
+}
+
+// Agent returns the field record of a key, or UNKNOWN_AGENT.
+func (a *App) Agent(ctx context.Context, addr flight.Address) (AgentView, error) {
+	var v AgentView
+	err := a.view(ctx, ErrUnknownAgent, func(tx *store.ReadTx) error {
+		row, err := tx.Agent(ctx, addr)
+		if err != nil {
+			return err
+		}
+		v, err = agentView(ctx, tx, &row)
+		return err
+	})
+	return v, err
+}
+
+func agentView(ctx context.Context, tx *store.ReadTx, r *store.Agent) (AgentView, error) {
+	v := AgentView{
+		Address: r.Address, FirstSeen: r.FirstSeen, LastSeen: r.LastSeen, Batches: r.Batches, RecordedSteps: r.Steps,
+		OpenedSteps: r.Opened, Streams: r.Streams, Equivocations: r.Evidence, Equivocated: r.Evidence > 0,
+		Binding: "unbound", Claims: map[string]uint64{},
+	}
+	if r.Steps > 0 {
+		v.Coverage = float64(r.Opened) / float64(r.Steps)
+	}
+	tallies, err := tx.Tallies(ctx, r.Address)
+	if err != nil {
+		return v, err
+	}
+	for _, t := range tallies {
+		if t.Kind != "" {
+			v.Claims[t.Kind] += t.Confirmed + t.Contradicted + t.Unverifiable
+			continue
+		}
+		rating := RatingView{
+			Rating: flight.Rating(t.Confirmed, t.Contradicted), Confirmed: t.Confirmed, Contradicted: t.Contradicted, Unverifiable: t.Unverifiable,
+		}
+		if t.Dev {
+			v.DevField = rating
+		} else {
+			v.Field = rating
+		}
+		v.Besides.Self += t.Self
+		v.Besides.Zero += t.Zero
+		v.Besides.Late += t.Late
+		v.Besides.Counterparties += t.Counterparties
+	}
+	return v, nil
+}
+
+// Stream returns one stream with its gaps and head, or UNKNOWN_STREAM.
+func (a *App) Stream(ctx context.Context, agent flight.Address, name string) (StreamView, error) {
+	var v StreamView
+	err := a.view(ctx, ErrUnknownStream, func(tx *store.ReadTx) error {
+		s, err := tx.Stream(ctx, agent, name)
+		if err != nil {
+			return err
+		}
+		v, err = streamView(ctx, tx, &s)
+		return err
+	})
+	return v, err
+}
+
+func streamView(ctx context.Context, tx *store.ReadTx, s *store.Stream) (StreamView, error) {
+	v := StreamView{Agent: s.Agent, Stream: s.Name, Batches: s.Batches, LastSeenAt: s.LastSeen, Gaps: []Missing{}}
+	gaps, err := tx.Gaps(ctx, s.Agent, s.Name, maxGaps)
+	if err != nil {
+		return v, err
+	}
+	for _, g := range gaps {
+		v.Gaps = append(v.Gaps, Missing{Indexes: [2]uint64{g.FirstIndex, g.LastIndex}, Seqs: [2]uint64{g.FirstSeq, g.LastSeq}})
+	}
+	head, err := tx.BatchOfIndex(ctx, s.Agent, s.Name, s.LastIndex)
+	if err != nil {
+		return v, err
+	}
+	h := head.Batch.Header
+	v.Head = &StreamHead{Index: h.Index, ToSeq: h.ToSeq, Head: h.Head, BatchID: head.ID}
+	return v, nil
+}
+
+// Streams lists the streams of a key.
+func (a *App) Streams(ctx context.Context, agent flight.Address, p Page) (List[StreamView], error) {
+	l := List[StreamView]{Items: []StreamView{}}
+	err := a.view(ctx, ErrUnknownAgent, func(tx *store.ReadTx) error {
+		if _, err := tx.Agent(ctx, agent); err != nil {
+			return err
+		}
+		rows, next, err := tx.Streams(ctx, agent, page(p))
+		l.Next = next
+		for i := range rows {
+			if err != nil {
+				return err
+			}
+			var v StreamView
+			v, err = streamView(ctx, tx, &rows[i])
+			l.Items = append(l.Items, v)
+		}
+		return err
+	})
+	return l, err
+}
+
+// StreamBatches lists the batches of a stream, the highest index first.
+func (a *App) StreamBatches(ctx context.Context, agent flight.Address, name string, p Page) (List[BatchView], error) {
+	l := List[BatchView]{Items: []BatchView{}}
+	err := a.view(ctx, ErrUnknownStream, func(tx *store.ReadTx) error {
+		if _, err := tx.Stream(ctx, agent, name); err != nil {
+			return err
+		}
+		rows, next, err := tx.StreamBatches(ctx, agent, name, page(p))
+		l.Next = next
+		for i := range rows {
+			if err != nil {
+				return err
+			}
+			var v BatchView
+			v, err = batchView(ctx, tx, &rows[i])
+			l.Items = append(l.Items, v)
+		}
+		return err
+	})
+	return l, err
+}
+
+// Epochs lists the epochs, newest first.
+func (a *App) Epochs(ctx context.Context, p Page) (List[EpochView], error) {
+	var l List[EpochView]
+	err := a.view(ctx, nil, func(tx *store.ReadTx) error {
+		rows, next, err := tx.Epochs(ctx, page(p))
+		l = mapList(rows, next, a.epochHead)
+		return err
+	})
+	return l, err
+}
+
+func (a *App) epochHead(e *store.Epoch) EpochView {
+	return EpochView{
+		ID: e.ID, Root: e.Root, BatchCount: e.Count(), First: e.First, Last: e.Last, CreatedAt: e.CreatedAt, Anchor: a.anchorView(e),
+		Times: map[string]uint64{string(e.State): e.StateAt},
+	}
+}
+
+// Epoch returns an epoch by its root or number, with its members and history, or
+// UNKNOWN_EPOCH.
+func (a *App) Epoch(ctx context.Context, rootOrID string) (EpochView, error) {
+	var v EpochView
+	err := a.view(ctx, ErrUnknownEpoch, func(tx *store.ReadTx) error {
+		e, err := findEpoch(ctx, tx, rootOrID)
+		if err != nil {
+			return err
+		}
+		v = a.epochHead(&e)
+		events, err := tx.EpochEvents(ctx, e.ID)
+		if err != nil {
+			return err
+		}
+		for _, ev := range events {
+			v.Times[string(ev.State)] = ev.At
+			v.LastError = ev.Note
+		}
+		v.Batches, err = tx.EpochMembers(ctx, e.ID)
+		return err
+	})
+	return v, err
+}
+
+func findEpoch(ctx context.Context, tx *store.ReadTx, rootOrID string) (store.Epoch, error) {
+	if root, err := flight.ParseHash(rootOrID); err == nil {
+		return tx.EpochByRoot(ctx, root)
+	}
+	id, err := strconv.ParseUint(rootOrID, 10, 53)
+	if err != nil {
+		return store.Epoch{}, store.ErrNotFound
+	}
+	return tx.Epoch(ctx, id)
+}
+
+// Equivocations lists the evidence against one key, or all of it, newest first.
+func (a *App) Equivocations(ctx context.Context, agent *flight.Address, p Page) (List[EvidenceView], error) {
+	var l List[EvidenceView]
+	err := a.view(ctx, ErrUnknownAgent, func(tx *store.ReadTx) error {
+		if agent != nil {
+			if _, err := tx.Agent(ctx, *agent); err != nil {
+				return err
+			}
+		}
+		rows, next, err := tx.EvidenceList(ctx, agent, page(p))
+		l = mapList(rows, next, evidenceView)
+		return err
+	})
+	return l, err
+}
+
+// Equivocation returns one evidence by its number, or UNKNOWN_EVIDENCE.
+func (a *App) Equivocation(ctx context.Context, id uint64) (EvidenceView, error) {
+	var v EvidenceView
+	err := a.view(ctx, ErrNoEvidence, func(tx *store.ReadTx) error {
+		row, err := tx.EvidenceByID(ctx, id)
+		v = evidenceView(&row)
+		return err
+	})
+	return v, err
+}
+
+func evidenceView(e *store.Evidence) EvidenceView {
+	return EvidenceView{ID: e.ID, Agent: e.Agent, Stream: e.Stream, Index: e.Index, Reason: e.Reason, SeenAt: e.At, Evidence: e.JSON}
+}
+
+// DeleteReveals removes the published fields of a step, its claim excepted. What
+// others have copied stays with them.
+func (a *App) DeleteReveals(ctx context.Context, hash flight.Hash) error {
+	err := a.store.Update(ctx, func(tx *store.Tx) error { return tx.DeleteReveals(ctx, hash) })
+	return a.fault(ctx, "delete reveals", notFound(err, ErrUnknownStep))
+}
