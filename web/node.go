@@ -1,0 +1,43 @@
+package web
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"karatum/app"
+	"karatum/flight"
+)
+
+// A Node is what the server needs of the application; [app.App] is one. A slice
+// that a method is given is not changed afterwards, so it may be kept. Errors that
+// a client may see are [*app.Error]; all others are INTERNAL outside and whole in
+// the log.
+type Node interface {
+	Ingest(ctx context.Context, body []byte) (app.IngestAnswer, error)
+	IngestBulk(ctx context.Context, lines [][]byte) []app.BulkAnswer
+	Disclose(ctx context.Context, body []byte, publish bool) (app.StepView, error)
+
+	Batch(ctx context.Context, id flight.Hash) (app.BatchView, error)
+	BatchProof(ctx context.Context, id flight.Hash) (app.BatchProofView, error)
+	Step(ctx context.Context, stepHash flight.Hash) (app.StepView, error)
+	StepAt(ctx context.Context, agent flight.Address, stream string, seq uint64) (app.StepView, error)
+	Agents(ctx context.Context, p app.Page) (app.List[app.AgentView], error)
+	Agent(ctx context.Context, agent flight.Address) (app.AgentView, error)
+	Streams(ctx context.Context, agent flight.Address, p app.Page) (app.List[app.StreamView], error)
+	Stream(ctx context.Context, agent flight.Address, name string) (app.StreamView, error)
+	StreamBatches(ctx context.Context, agent flight.Address, name string, p app.Page) (app.List[app.BatchView], error)
+	Steps(ctx context.Context, agent flight.Address, p app.Page) (app.List[app.StepView], error)
+	Epochs(ctx context.Context, p app.Page) (app.List[app.EpochView], error)
+	Epoch(ctx context.Context, rootOrID string) (app.EpochView, error)
+	Equivocations(ctx context.Context, agent *flight.Address, p app.Page) (app.List[app.EvidenceView], error)
+	Equivocation(ctx context.Context, id uint64) (app.EvidenceView, error)
+
+	AnchorNow(ctx context.Context) (app.AnchorRun, error)
+	DeleteReveals(ctx context.Context, stepHash flight.Hash) error
+
+	Status(ctx context.Context) (app.StatusView, error)
+	Ready(ctx context.Context) error
+	CheckOperator(token string) bool
+	Metrics() prometheus.Gatherer
+}

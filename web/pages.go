@@ -1,0 +1,220 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"karatum/app"
+)
+
+//go:embed pages/*.html
+var pageFiles embed.FS
+
+// pages renders HTML. Every page is the layout around one body; all share the
+// components file.
+type pages struct {
+	s    *Server
+	body map[string]*template.Template // by file name without .html
+	css  string                        // paths that change with the content
+	icon string
+}
+
+// A pageView is what the layout shows; View is the body's.
+type pageView struct {
+	Title string // names the thing first
+	Nav   string // the current entry
+	Twin  string // the API address with the same data, "" for none
+	Next  string // address of the following part of a list, "" at the end
+	View  any
+
+	CSS, Icon, RequestID string
+}
+
+// policy is the pages' Content-Security-Policy: no script at all, one style sheet.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types app"
+
+func newPages(s *Server) (*pages, error) {
+	p := &pages{s: s, body: map[string]*template.Template{}}
+	p.css, p.icon = s.asset("app.css"), s.asset("icon.svg")
+	names, err := pageFiles.ReadDir("pages")
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		name := strings.TrimSuffix(n.Name(), ".html")
+		if name == "layout" || name == "components" {
+			continue
+		}
+		t, err := template.New("layout.html").Funcs(p.funcs()).Option("missingkey=error").
+			ParseFS(pageFiles, "pages/layout.html", "pages/components.html", "pages/"+n.Name())
+		if err != nil {
+			return nil, fmt.Errorf("web: page %s: %w", name, err)
+		}
+		p.body[name] = t
+	}
+	return p, nil
+}
+
+// asset registers a static file under a name that changes with its content, and
+// returns its address.
+func (s *Server) asset(name string) string {
+	f := s.files["/static/"+name]
+	ext := path.Ext(name)
+	hashed := "/static/" + strings.TrimSuffix(name, ext) + "." + f.hash() + ext
+	s.files[hashed] = f
+	return s.cfg.BasePath + hashed
+}
+
+func getStatic(s *Server, c *fiber.Ctx) error {
+	name := strings.TrimPrefix(c.Path(), s.cfg.BasePath)
+	f, ok := s.files[name]
+	if !ok {
+		return errNotFound
+	}
+	return sendFile(c, f, strings.Contains(name, "."+f.hash()+"."))
+}
+
+// link is an address on this node: the base path and the escaped parts.
+func (s *Server) link(parts ...any) string {
+	var b strings.Builder
+	b.WriteString(s.cfg.BasePath)
+	for _, p := range parts {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(fmt.Sprint(p)))
+	}
+	if len(parts) == 0 {
+		b.WriteByte('/')
+	}
+	return b.String()
+}
+
+// render answers with a page, or with the JSON of twin where the client prefers
+// that. The page is whole before a byte of it is sent.
+func (s *Server) render(c *fiber.Ctx, name string, v pageView, twin any) error {
+	h := &c.Context().Response.Header
+	h.Set(fiber.HeaderVary, "Accept")
+	if twin != nil && acceptsJSON(&c.Context().Request.Header) {
+		return writeJSON(c, http.StatusOK, twin)
+	}
+	return s.html(c.Context(), http.StatusOK, name, v)
+}
+
+func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageView) error {
+	v.CSS, v.Icon = s.pages.css, s.pages.icon
+	v.RequestID = string(ctx.Response.Header.PeekBytes(hdrRequestID))
+	var buf bytes.Buffer
+	if err := s.pages.body[name].Execute(&buf, v); err != nil {
+		return fmt.Errorf("render %s: %w", name, err)
+	}
+	h := &ctx.Response.Header
+	h.SetContentType("text/html; charset=utf-8")
+	h.SetCanonical(hdrPolicy, []byte(policy))
+	h.Set(fiber.HeaderReferrerPolicy, "no-referrer")
+	h.Set(fiber.HeaderCacheControl, "no-cache")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	ctx.Response.SetStatusCode(status)
+	ctx.Response.SetBodyRaw(buf.Bytes())
+	return nil
+}
+
+// errorPage says what happened and what still works.
+func (s *Server) errorPage(ctx *fasthttp.RequestCtx, e *app.Error) {
+	setRefusal(ctx, e)
+	title := "Something went wrong"
+	switch {
+	case e.Status == http.StatusNotFound:
+		title = "Not found"
+	case e.Status == http.StatusTooManyRequests:
+		title = "Too many requests"
+	case e.Status < http.StatusInternalServerError:
+		title = "This request cannot be answered"
+	}
+	if err := s.html(ctx, e.Status, "error", pageView{Title: title, View: e}); err != nil {
+		s.log.Error("error page", "err", err)
+		writeError(ctx, e)
+	}
+}
+
+// acceptsJSON reports whether the client asks for JSON by name.
+func acceptsJSON(h *fasthttp.RequestHeader) bool {
+	return mediaQuality(h, "application/json") > mediaQuality(h, mediaHTML)
+}
+
+// acceptsHTML reports whether the client asks for HTML by name, as browsers do.
+func acceptsHTML(h *fasthttp.RequestHeader) bool {
+	q := mediaQuality(h, mediaHTML)
+	return q > 0 && q >= mediaQuality(h, "application/json")
+}
+
+// mediaQuality returns the weight that Accept gives a media type by its own name,
+// 0 where it does not name it.
+func mediaQuality(h *fasthttp.RequestHeader, media string) float64 {
+	for part := range strings.SplitSeq(string(h.Peek(fiber.HeaderAccept)), ",") {
+		name, args, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if !strings.EqualFold(strings.TrimSpace(name), media) {
+			continue
+		}
+		q := 1.0
+		if _, weight, ok := strings.Cut(args, "q="); ok {
+			if _, err := fmt.Sscanf(weight, "%f", &q); err != nil {
+				return 0
+			}
+		}
+		return q
+	}
+	return 0
+}
+
+// nextLink is the address of the following part of a list.
+func nextLink(c *fiber.Ctx, cursor string, limit int) string {
+	if cursor == "" {
+		return ""
+	}
+	q := url.Values{"cursor": {cursor}}
+	if limit != defaultLimit {
+		q.Set("limit", fmt.Sprint(limit))
+	}
+	return c.Path() + "?" + q.Encode()
+}
+
+// selfURL is how the reader reached this node, for the commands that pages show.
+func (s *Server) selfURL(c *fiber.Ctx) string {
+	host := string(c.Context().Request.Header.Host())
+	if _, err := hostName(host); err != nil {
+		host = "127.0.0.1:8080"
+	}
+	return "http://" + host + s.cfg.BasePath
+}
+
+// age is how long ago a time is, in the words of a reader.
+func age(d time.Duration) string {
+	unit := func(n int64, name string) string {
+		if n == 1 {
+			return fmt.Sprintf("1 %s", name)
+		}
+		return fmt.Sprintf("%d %ss", n, name)
+	}
+	sec := int64(d / time.Second)
+	switch {
+	case sec < 60:
+		return unit(sec, "second")
+	case sec < 3600:
+		return unit(sec/60, "minute")
+	case sec < 48*3600:
+		return unit(sec/3600, "hour")
+	}
+	return unit(sec/86400, "day")
+}

@@ -1,0 +1,185 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"karatum/flight"
+)
+
+// previewRunes bounds a text on a page; the JSON twin has all of it.
+const previewRunes = 4096
+
+// A hashView is a hash, shown short with the whole in its title.
+type hashView struct {
+	Full, Short string
+	Href        string // "" for no link
+}
+
+// A timeView is a time, relative with the exact one in its title.
+type timeView struct{ ISO, UTC, Text string }
+
+// funcs are what the templates may call.
+func (p *pages) funcs() template.FuncMap {
+	return template.FuncMap{
+		"link": p.s.link,
+		"hash": func(v any, parts ...any) hashView {
+			h := hashView{Full: fmt.Sprint(v), Short: shorten(fmt.Sprint(v))}
+			if len(parts) > 0 {
+				h.Href = p.s.link(parts...)
+			}
+			return h
+		},
+		"full":    func(v any) hashView { return hashView{Full: fmt.Sprint(v), Short: fmt.Sprint(v)} },
+		"when":    func(ms uint64) timeView { return whenView(ms, p.s.cfg.Now()) },
+		"whenSec": func(sec uint64) timeView { return whenView(sec*1000, p.s.cfg.Now()) },
+		"num":     number,
+		"size":    byteSize,
+		"percent": func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) },
+		"rating":  func(f *float64) string { return strconv.FormatFloat(*f, 'f', 2, 64) },
+		"visible": visible,
+		"pretty":  pretty,
+		"state":   stateClass,
+		"plural": func(n uint64, one, many string) string {
+			if n == 1 {
+				return number(n) + " " + one
+			}
+			return number(n) + " " + many
+		},
+		"statement": statementOf,
+	}
+}
+
+// shorten keeps the first 6 and last 4 characters of long hex.
+func shorten(hex string) string {
+	if len(hex) <= 14 {
+		return hex
+	}
+	return hex[:6] + "…" + hex[len(hex)-4:]
+}
+
+func whenView(ms uint64, now time.Time) timeView {
+	if ms == 0 || ms > 253402300799999 { // past year 9999 there is no ISO form
+		return timeView{Text: "never"}
+	}
+	t := time.UnixMilli(int64(ms)).UTC()
+	v := timeView{ISO: t.Format(time.RFC3339), UTC: t.Format("2006-01-02 15:04:05") + " UTC"}
+	if d := now.Sub(t); d >= 0 {
+		v.Text = age(d) + " ago"
+	} else {
+		v.Text = "in " + age(-d)
+	}
+	return v
+}
+
+// number groups digits in threes.
+func number(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func byteSize(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, i := float64(n)/1024, 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[i])
+}
+
+// visible makes text from outside safe to look at: characters that hide or
+// reorder what stands beside them are shown as their code points, and long text
+// is cut. Escaping for HTML is the template's.
+func visible(v any) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range fmt.Sprint(v) {
+		if n++; n > previewRunes {
+			b.WriteString("… (cut here; the JSON has all of it)")
+			break
+		}
+		if r == '\n' || r == '\t' || (unicode.IsPrint(r) && r != utf8.RuneError) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "\\u{%04x}", r)
+		}
+	}
+	return b.String()
+}
+
+// pretty indents JSON for reading. Numbers and strings keep their spelling.
+func pretty(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "null"
+	}
+	out, err := json.MarshalIndent(raw, "", "  ")
+	if err != nil {
+		return visible(string(raw))
+	}
+	// MarshalIndent escapes for HTML, which the template does again.
+	plain := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(out))
+	return visible(plain)
+}
+
+// stateClass is the CSS class of a verdict, an anchor state or a check.
+func stateClass(v any) string {
+	switch fmt.Sprint(v) {
+	case "confirmed", "safe", "final", "pass", "true":
+		return "ok"
+	case "contradicted", "failed", "fail", "false":
+		return "bad"
+	case "orphaned":
+		return "warn"
+	}
+	return "unk"
+}
+
+// A statement is one side of an equivocation as a page shows it: the lines that
+// were signed.
+type statement struct {
+	Scheme, Signature string
+	Lines             []statementLine
+}
+
+type statementLine struct {
+	Key, Value string
+	Differs    bool
+}
+
+// statementOf reads both sides of evidence; it returns nil for evidence of another
+// form than two signed headers, which is shown as JSON.
+func statementOf(raw json.RawMessage) []statement {
+	ev, err := flight.ParseEvidence(raw)
+	if err != nil || ev.Reason == flight.BrokenChain {
+		return nil
+	}
+	a, b := textLines(&ev.A), textLines(&ev.B)
+	for i := range a.Lines {
+		if i < len(b.Lines) && a.Lines[i].Value != b.Lines[i].Value {
+			a.Lines[i].Differs, b.Lines[i].Differs = true, true
+		}
+	}
+	return []statement{a, b}
+}
+
+func textLines(b *flight.Batch) statement {
+	st := statement{Scheme: string(b.Scheme), Signature: b.Signature.String()}
+	for line := range strings.SplitSeq(b.Header.Text(), "\n") {
+		if key, value, ok := strings.Cut(line, ": "); ok {
+			st.Lines = append(st.Lines, statementLine{Key: key, Value: value})
+		}
+	}
+	return st
+}
