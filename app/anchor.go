@@ -25,8 +25,8 @@ type Anchorer struct {
 // Limits of anchoring (spec section 7).
 const (
 	gasWindow   = 24 * time.Hour
+	receiptWait = 20 * time.Second
 	stuckAfter  = 3 * time.Minute // before a transaction is replaced
-	schemaPoll  = 2 * time.Second
 	settleDepth = 256 // final on a node without a finalized tag
 )
 
@@ -62,7 +62,7 @@ func (a *App) AnchorNow(ctx context.Context) (AnchorRun, error) {
 	if waiting, err := a.anchorDue(ctx); err != nil || !waiting {
 		return run, err
 	}
-	_, err := anchor.EnsureSchema(ctx, a.anchor.Client, a.anchor.Network, keySigner{a.keys.Anchor}, maxFee(), schemaPoll)
+	_, err := anchor.EnsureSchema(ctx, a.anchor.Client, a.anchor.Network, keySigner{a.keys.Anchor}, maxFee(), a.poll())
 	if err != nil {
 		return run, fmt.Errorf("register the schema: %w", a.funds(err))
 	}
@@ -411,13 +411,9 @@ func (a *App) replace(ctx context.Context, e *store.Epoch, old store.EpochTx) er
 // await looks for the receipt for a while. An epoch that is not mined by then
 // stays pending; the settle cron looks again.
 func (a *App) await(ctx context.Context, e *store.Epoch) error {
-	patience, pause := 20*time.Second, time.Second
-	if !a.anchor.Network.Public {
-		patience, pause = 5*time.Second, 10*time.Millisecond
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, receiptWait)
 	defer cancel()
-	t := time.NewTicker(pause)
+	t := time.NewTicker(a.poll())
 	defer t.Stop()
 	for {
 		txs, err := a.epochTxs(ctx, e.ID)
@@ -437,6 +433,15 @@ func (a *App) await(ctx context.Context, e *store.Epoch) error {
 			return nil
 		}
 	}
+}
+
+// poll is the pause between two questions for a transaction: the dev chain seals
+// within milliseconds.
+func (a *App) poll() time.Duration {
+	if a.anchor.Network.Public {
+		return 2 * time.Second
+	}
+	return 5 * time.Millisecond
 }
 
 // funds says in plain words that the anchoring key cannot pay.

@@ -82,7 +82,8 @@ func (a *App) CheckOperator(token string) bool { return a.keys.CheckOperator(tok
 
 // Sealer returns the hook by which the store has the receipts of a commit group
 // signed: one signature a group (spec section 4).
-func Sealer(k *flight.Key) func([]*flight.Receipt) error {
+func Sealer(keys *Keys) func([]*flight.Receipt) error {
+	k := keys.Receipt
 	return func(rs []*flight.Receipt) error {
 		if len(rs) == 1 {
 			rs[0].Node, rs[0].Signature = k.Address(), k.SignText(rs[0].Text())

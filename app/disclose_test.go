@@ -1,0 +1,295 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"karatum/chain"
+	"karatum/chain/contracts"
+	"karatum/chain/devchain"
+	"karatum/flight"
+	"karatum/flight/canon"
+	"karatum/store"
+)
+
+// token calls the test token as the author, who needs value for gas.
+func (r *rig) token(a *author, method string, args ...any) flight.Hash {
+	r.t.Helper()
+	c, err := contracts.TestUSDC()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	data, err := c.ABI.Pack(method, args...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.transact(a, devchain.USDCAddress, nil, data)
+}
+
+func (r *rig) transact(a *author, to common.Address, value *big.Int, data []byte) flight.Hash {
+	r.t.Helper()
+	key, err := crypto.ToECDSA(a.key.Bytes())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := fundDev(r.t.Context(), r.client, common.Address(a.key.Address())); err != nil {
+		r.t.Fatal(err)
+	}
+	rc, err := sendTx(r.t.Context(), r.client, key, to, value, data)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return flight.Hash(rc.TxHash)
+}
+
+func usdc(to flight.Address, amount int64) *flight.Claim {
+	return &flight.Claim{Kind: flight.ClaimERC20, Token: flight.Address(devchain.USDCAddress), To: to, Amount: big.NewInt(amount)}
+}
+
+func TestVerdicts(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	payee := flight.Address{0xaa}
+	r.token(a, "faucet", common.Address(a.key.Address()), big.NewInt(100_000_000))
+	paid := r.token(a, "transfer", common.Address(payee), big.NewInt(25_000_000))
+	approved := r.token(a, "approve", common.Address(payee), big.NewInt(7_000_000))
+	sent := r.transact(a, common.Address(payee), big.NewInt(5), nil)
+	missing := flight.Keccak256([]byte("never sent"))
+	for _, c := range []struct {
+		claim  *flight.Claim
+		chain  uint64
+		tx     *flight.Hash
+		state  flight.State
+		reason string
+	}{
+		{usdc(payee, 25_000_000), 31337, &paid, flight.Confirmed, ""},
+		{usdc(payee, 7_000_000), 31337, &approved, flight.Contradicted, ""}, // an Approval is no Transfer
+		{&flight.Claim{Kind: flight.ClaimNative, To: payee, Amount: big.NewInt(5)}, 31337, &sent, flight.Confirmed, ""},
+		{usdc(payee, 1), 31337, &missing, flight.Unverifiable, flight.TxNotFound},
+		{usdc(payee, 1), 8453, &paid, flight.Unverifiable, flight.ChainUnsupported},
+		{usdc(payee, 1), 0, nil, flight.Unverifiable, flight.NoTx},
+		{&flight.Claim{Kind: "bridge.deposit"}, 31337, &sent, flight.Unverifiable, flight.UnsupportedClaim},
+	} {
+		a.step(t, c.claim, c.chain, c.tx)
+		b := a.batch(t, flight.EIP712)
+		r.mustIngest(b)
+		v, err := r.app.Disclose(t.Context(), a.disclose(t, b, b.Header.ToSeq, "claim"), false)
+		if err != nil || v.Verdict.State != c.state || v.Verdict.Reason != c.reason {
+			t.Errorf("%s of %v: %s %s, %v; want %s %s", c.claim.Kind, c.claim.Amount, v.Verdict.State, v.Verdict.Reason, err, c.state, c.reason)
+		}
+	}
+	ag, err := r.app.Agent(t.Context(), a.key.Address())
+	if err != nil || ag.DevField.Confirmed != 2 || ag.DevField.Contradicted != 1 || ag.Field.Rating != nil || ag.OpenedSteps != 7 || ag.Coverage != 1 {
+		t.Errorf("agent = %+v, %v; want 2 confirmed and 1 contradicted on dev, no public rating, coverage 1", ag, err)
+	}
+}
+
+func TestOneTransactionCountsOnce(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	payee := flight.Address{0xbb}
+	sent := r.transact(a, common.Address(payee), big.NewInt(9), nil)
+	claim := func(n int64) *flight.Claim {
+		return &flight.Claim{Kind: flight.ClaimNative, To: payee, Amount: big.NewInt(n)}
+	}
+	open := func(n int64) AgentView {
+		a.step(t, claim(n), 31337, &sent)
+		b := a.batch(t, flight.EIP712)
+		r.mustIngest(b)
+		if _, err := r.app.Disclose(t.Context(), a.disclose(t, b, b.Header.ToSeq, "claim"), false); err != nil {
+			t.Fatal(err)
+		}
+		v, err := r.app.Agent(t.Context(), a.key.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for range 5 {
+		open(9)
+	}
+	if v := open(9); v.DevField.Confirmed != 1 || v.OpenedSteps != 6 {
+		t.Errorf("six records of one transfer: %+v; want 1 confirmed", v.DevField)
+	}
+	if v := open(10); v.DevField.Confirmed != 0 || v.DevField.Contradicted != 1 {
+		t.Errorf("with one lie about it: %+v; want it contradicted", v.DevField)
+	}
+}
+
+func TestDiscloseKeepsWhatWasAsked(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	a.step(t, usdc(flight.Address{1}, 1), 0, nil)
+	b := a.batch(t, flight.EIP712)
+	doc := a.disclose(t, b, 0, "claim", "args")
+	_, err := r.app.Disclose(t.Context(), doc, false)
+	wantCode(t, err, "UNKNOWN_BATCH")
+	r.mustIngest(b)
+	v, err := r.app.Disclose(t.Context(), doc, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(v.Disclosure); strings.Contains(s, "what was asked") || !strings.Contains(s, flight.ClaimERC20) {
+		t.Errorf("without publishing, kept: %s", s)
+	}
+	if v, err = r.app.Disclose(t.Context(), doc, true); err != nil || !strings.Contains(string(v.Disclosure), "what was asked") {
+		t.Errorf("with publishing: %v, %s", err, v.Disclosure)
+	}
+	d, err := flight.ParseDisclosure(v.Disclosure)
+	if err != nil || d.Verify().Err() != nil {
+		t.Errorf("what is served does not verify: %v", err)
+	}
+	if err := r.app.DeleteReveals(t.Context(), v.StepHash); err != nil {
+		t.Fatal(err)
+	}
+	if v, err = r.app.Step(t.Context(), v.StepHash); err != nil || strings.Contains(string(v.Disclosure), "what was asked") || string(v.Claim) == "null" {
+		t.Errorf("after deletion: %v, claim %s, %s", err, v.Claim, v.Disclosure)
+	}
+}
+
+func TestDiscloseRefusals(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	a.step(t, usdc(flight.Address{1}, 1), 0, nil)
+	b := a.batch(t, flight.EIP712)
+	r.mustIngest(b)
+	doc := string(a.disclose(t, b, 0, "claim", "args"))
+	for _, c := range []struct{ name, doc, code string }{
+		{"changed value", strings.Replace(doc, "what was asked", "what was not", 1), "COMMITMENT"},
+		{"changed step", strings.Replace(doc, `"status":"ok"`, `"status":"error"`, 1), "PROOF"},
+		{"no shape", `{"step":{}}`, "BAD_REQUEST"},
+		{"huge reveal", strings.Replace(doc, "what was asked", strings.Repeat("x", 2<<20), 1), "BAD_REQUEST"},
+	} {
+		_, err := r.app.Disclose(t.Context(), []byte(c.doc), true)
+		t.Log(c.name)
+		wantCode(t, err, c.code)
+	}
+}
+
+func TestBrokenChain(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	a.fill(t, 1)
+	liar := a.steps[0]
+	liar.Seq, liar.Prev = 1, flight.Keccak256([]byte("another past"))
+	a.add(liar, a.opens[0])
+	b := a.batch(t, flight.EIP712)
+	r.mustIngest(b)
+	for seq := range uint64(2) {
+		if _, err := r.app.Disclose(t.Context(), a.disclose(t, b, seq), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := r.app.Equivocations(t.Context(), nil, Page{Limit: 5})
+	if err != nil || len(l.Items) != 1 || l.Items[0].Reason != string(flight.BrokenChain) {
+		t.Fatalf("evidence = %+v, %v; want one BROKEN_CHAIN", l, err)
+	}
+	ev, err := flight.ParseEvidence(l.Items[0].Evidence)
+	if err != nil || ev.Verify() != nil {
+		t.Errorf("the evidence does not prove itself: %v", err)
+	}
+}
+
+// A deafChain answers every call with one error.
+type deafChain struct{ err error }
+
+func (d deafChain) TransactionByHash(context.Context, common.Hash) (chain.Tx, error) {
+	return chain.Tx{}, d.err
+}
+
+func (d deafChain) TransactionReceipt(context.Context, common.Hash) (chain.Receipt, error) {
+	return chain.Receipt{}, d.err
+}
+
+func (d deafChain) HeaderByNumber(context.Context, uint64) (chain.Header, error) {
+	return chain.Header{}, d.err
+}
+
+func (d deafChain) BlockNumber(context.Context) (uint64, error) { return 0, d.err }
+
+func TestRecheck(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	payee := flight.Address{0xcc}
+	sent := r.transact(a, common.Address(payee), big.NewInt(3), nil)
+	a.step(t, &flight.Claim{Kind: flight.ClaimNative, To: payee, Amount: big.NewInt(3)}, 31337, &sent)
+	b := a.batch(t, flight.EIP712)
+	r.mustIngest(b)
+	var hash flight.Hash
+	for _, kind := range []error{chain.ErrUnavailable, chain.ErrTimeout, chain.ErrRateLimited, chain.ErrMalformed, chain.ErrIndexing, chain.ErrPruned, chain.ErrRPC} {
+		r.app.chains[31337] = deafChain{&chain.CallError{Method: "eth_getTransactionByHash", Kind: kind, RetryAfter: time.Minute}}
+		v, err := r.app.Disclose(t.Context(), a.disclose(t, b, 0, "claim"), false)
+		if err != nil || v.Verdict.State != flight.Unverifiable || v.Verdict.Reason != flight.RPCError {
+			t.Fatalf("%v: %+v, %v; want unverifiable RPC_ERROR", kind, v.Verdict, err)
+		}
+		hash = v.StepHash
+		r.shift.Add(int64(8 * time.Hour)) // past every pause
+		if _, err := r.app.recheckDue(t.Context()); err == nil {
+			t.Errorf("%v: the run reports no error", kind)
+		}
+		r.shift.Add(int64(8 * time.Hour))
+	}
+	r.app.chains[31337] = r.client
+	if _, err := r.app.recheckDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v, err := r.app.Step(t.Context(), hash)
+	if err != nil || v.Verdict.State != flight.Confirmed || !v.Verdict.Final {
+		t.Errorf("once the node answers: %+v, %v; want confirmed and final", v.Verdict, err)
+	}
+	if note, err := r.app.recheckDue(t.Context()); note != "" || err != nil {
+		t.Errorf("a final verdict is looked at again: %q, %v", note, err)
+	}
+}
+
+func TestRecheckGivesUp(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	missing := flight.Keccak256([]byte("never"))
+	a.step(t, &flight.Claim{Kind: flight.ClaimTxSuccess}, 31337, &missing)
+	b := a.batch(t, flight.EIP712)
+	r.mustIngest(b)
+	v, err := r.app.Disclose(t.Context(), a.disclose(t, b, 0, "claim"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.shift.Add(int64(recheckGiveUp + time.Hour))
+	if note, err := r.app.recheckDue(t.Context()); note == "" || err != nil {
+		t.Fatalf("the last look: %q, %v", note, err)
+	}
+	r.shift.Add(int64(24 * time.Hour))
+	if note, err := r.app.recheckDue(t.Context()); note != "" || err != nil {
+		t.Errorf("after seven days it is still asked: %q, %v", note, err)
+	}
+	if v, err = r.app.Step(t.Context(), v.StepHash); err != nil || v.Verdict.Reason != flight.TxNotFound {
+		t.Errorf("verdict = %+v, %v; want still unverifiable", v.Verdict, err)
+	}
+	err = r.store.View(t.Context(), func(tx *store.ReadTx) error {
+		j, err := tx.Recheck(t.Context(), 31337, missing)
+		if err == nil && j.Open {
+			return errors.New("the job is open")
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClaimValueIsTheOpenedOne(t *testing.T) {
+	c := usdc(flight.Address{9}, 42)
+	doc := canon.Append(nil, canon.Obj(
+		canon.Member{Key: "salt", Value: canon.Str(flight.Hash{}.String())}, canon.Member{Key: "value", Value: c.Value()}))
+	got, err := claimValue(&store.Step{Claim: doc})
+	if err != nil || !json.Valid(got) || !strings.Contains(string(got), `"amount":"42"`) {
+		t.Errorf("claimValue = %s, %v", got, err)
+	}
+}
