@@ -27,7 +27,7 @@ const (
 	gasWindow   = 24 * time.Hour
 	receiptWait = 20 * time.Second
 	stuckAfter  = 3 * time.Minute // before a transaction is replaced
-	settleDepth = 256 // final on a node without a finalized tag
+	settleDepth = 256             // final on a node without a finalized tag
 )
 
 // maxFeeGwei bounds what is paid for a unit of gas: the node's suggestion is not
