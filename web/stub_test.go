@@ -29,8 +29,12 @@ type stub struct {
 
 const operatorToken = "s3cret"
 
-func (s *stub) Ingest(ctx context.Context, body []byte) (app.IngestAnswer, error) { return s.ingest(ctx, body) }
-func (s *stub) IngestBulk(ctx context.Context, lines [][]byte) []app.BulkAnswer   { return s.bulk(ctx, lines) }
+func (s *stub) Ingest(ctx context.Context, body []byte) (app.IngestAnswer, error) {
+	return s.ingest(ctx, body)
+}
+func (s *stub) IngestBulk(ctx context.Context, lines [][]byte) []app.BulkAnswer {
+	return s.bulk(ctx, lines)
+}
 func (s *stub) Disclose(ctx context.Context, body []byte, publish bool) (app.StepView, error) {
 	return s.disclose(ctx, body, publish)
 }
@@ -38,10 +42,12 @@ func (s *stub) Agent(_ context.Context, a flight.Address) (app.AgentView, error)
 func (s *stub) Stream(_ context.Context, a flight.Address, name string) (app.StreamView, error) {
 	return s.stream(a, name)
 }
-func (s *stub) Agents(_ context.Context, p app.Page) (app.List[app.AgentView], error) { return s.agents(p) }
-func (s *stub) Ready(context.Context) error                                         { return s.ready }
-func (s *stub) CheckOperator(token string) bool                                     { return token == operatorToken }
-func (s *stub) Metrics() prometheus.Gatherer                                        { return prometheus.NewRegistry() }
+func (s *stub) Agents(_ context.Context, p app.Page) (app.List[app.AgentView], error) {
+	return s.agents(p)
+}
+func (s *stub) Ready(context.Context) error     { return s.ready }
+func (s *stub) CheckOperator(token string) bool { return token == operatorToken }
+func (s *stub) Metrics() prometheus.Gatherer    { return prometheus.NewRegistry() }
 func (s *stub) AnchorNow(context.Context) (app.AnchorRun, error) {
 	s.anchors.Add(1)
 	return app.AnchorRun{Epochs: 1, Batches: 2}, nil
@@ -85,7 +91,7 @@ func start(t testing.TB, node Node, cfg Config) string {
 func startStoppable(t testing.TB, node Node, cfg Config) (string, func() error) {
 	t.Helper()
 	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
+		cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	s, err := New(node, cfg)
 	if err != nil {

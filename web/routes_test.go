@@ -1,0 +1,101 @@
+package web
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"karatum/flight"
+)
+
+func described(t *testing.T) (*Server, *apiDoc) {
+	t.Helper()
+	s, err := New(echoNode(), Config{Log: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	var doc apiDoc
+	check(t, json.Unmarshal(s.openapi.body, &doc))
+	return s, &doc
+}
+
+// Every route that fiber knows is described, and nothing else is.
+func TestEveryRouteIsDescribed(t *testing.T) {
+	s, doc := described(t)
+	registered := map[string]bool{}
+	for _, r := range s.fiber.GetRoutes(true) {
+		if r.Method == "HEAD" || r.Method == "OPTIONS" { // they follow from the others
+			continue
+		}
+		path, _ := apiPath(r.Path)
+		registered[strings.ToLower(r.Method)+" "+path] = true
+		if doc.Paths[path][strings.ToLower(r.Method)] == nil {
+			t.Errorf("%s %s is not described", r.Method, r.Path)
+		}
+	}
+	ids := map[string]string{}
+	for path, ops := range doc.Paths {
+		for method, op := range ops {
+			if !registered[method+" "+path] {
+				t.Errorf("%s %s is described and not served", method, path)
+			}
+			if op.Summary == "" || len(op.Responses) < 2 {
+				t.Errorf("%s %s says too little", method, path)
+			}
+			if ids[op.ID] != "" {
+				t.Errorf("%s %s and %s share an operation id", method, path, ids[op.ID])
+			}
+			ids[op.ID] = method + " " + path
+		}
+	}
+}
+
+// Every reference leads to a component, and every schema is one.
+func TestSchemasResolve(t *testing.T) {
+	s, doc := described(t)
+	for _, part := range strings.Split(string(s.openapi.body), `"$ref":"`)[1:] {
+		ref, _, _ := strings.Cut(part, `"`)
+		name, ok := strings.CutPrefix(ref, "#/components/schemas/")
+		if !ok || doc.Components.Schemas[name] == nil {
+			t.Errorf("%s leads nowhere", ref)
+		}
+	}
+	for name, sc := range doc.Components.Schemas {
+		if _, err := sc.Resolve(&jsonschema.ResolveOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The documented examples fit their schemas and are what they say they are.
+func TestExamplesValidate(t *testing.T) {
+	_, doc := described(t)
+	seen := 0
+	for path, ops := range doc.Paths {
+		for _, op := range ops {
+			if op.Body == nil {
+				continue
+			}
+			for _, m := range op.Body.Content {
+				if len(m.Example) > 0 {
+					validate(t, doc, m.Schema, path, m.Example)
+					seen++
+				}
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d examples, want 2", seen)
+	}
+	batch, err := examples.ReadFile("examples/batch.json")
+	check(t, err)
+	b, err := flight.ParseBatch(batch)
+	check(t, err)
+	check(t, b.Verify())
+	proof, err := examples.ReadFile("examples/disclosure.json")
+	check(t, err)
+	d, err := flight.ParseDisclosure(proof)
+	check(t, err)
+	check(t, d.Verify().Err())
+}
