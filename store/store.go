@@ -58,6 +58,7 @@ type Store struct {
 	readers *sql.DB
 	stmts   sync.Map // query text → *sql.Stmt of readers
 	views   views
+	places  chan struct{} // one for each snapshot that may be open
 	w       *writer
 
 	jobs    chan *job
@@ -99,7 +100,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	}
 	s := &Store{
 		opt: opt, path: filepath.Join(opt.Dir, FileName), log: opt.Logger,
-		jobs: make(chan *job, maxQueue), leaving: make(chan struct{}), closing: make(chan struct{}), stopped: make(chan struct{}),
+		places: make(chan struct{}, readerConns), jobs: make(chan *job, maxQueue), leaving: make(chan struct{}), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	s.views.init()
 	if err := lookAtFile(s.path, opt.MustExist); err != nil {
@@ -112,7 +113,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	if s.readers, err = sql.Open("sqlite", dsn(s.path, readerPragmas)); err != nil {
 		return nil, errors.Join(mapErr(err), s.w.close())
 	}
-	s.readers.SetMaxOpenConns(readerConns)
+	s.readers.SetMaxOpenConns(readerConns + 1) // one to prepare a statement on while all snapshots are taken
 	s.readers.SetMaxIdleConns(2)
 	s.readers.SetConnMaxIdleTime(time.Minute)
 	if err := s.probe(ctx); err != nil {
@@ -232,6 +233,12 @@ func (s *Store) View(ctx context.Context, fn func(tx *ReadTx) error) error {
 		return err
 	}
 	defer s.views.leave(v)
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return viewErr(ctx, err)

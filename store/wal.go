@@ -16,7 +16,7 @@ const (
 
 // checkpointPages is how many pages are written between two checkpoints. More of
 // them means that a page which is changed often is copied less often.
-const checkpointPages = 2000
+const checkpointPages = 4000
 
 // readerAge is how old a snapshot gets before it is ended for the log's sake.
 const readerAge = time.Second
