@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"karatum/chain"
+	"karatum/chain/anchor"
+	"karatum/chain/devchain"
+	"karatum/chain/eas"
+)
+
+// Chains are the chains of a node: the one on which it anchors, and all that it
+// asks for verdicts.
+type Chains struct {
+	Anchor Anchorer
+	ByID   map[uint64]Chain // holds the anchoring one too
+	URL    string           // of the dev chain's JSON-RPC, empty on other networks
+	closes []func() error
+}
+
+// Close ends all connections, and the dev chain.
+func (c *Chains) Close() error {
+	var errs []error
+	for i := len(c.closes) - 1; i >= 0; i-- {
+		errs = append(errs, c.closes[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// chainWrites is the free disk space below which the dev chain seals no block: its
+// database writes on its own.
+const chainWrites = 64 << 20
+
+var errChainDisk = errors.New("the disk is nearly full; the dev chain seals no block")
+
+// OpenChains starts the dev chain or connects to the network of the settings, and
+// to the further chains. Each RPC is asked for its chain id once: an RPC of another
+// chain than the settings say is an error that wraps [chain.ErrWrongChain] or
+// [eas.ErrChainID], for verdicts and anchors would be about the wrong chain.
+func OpenChains(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) (*Chains, error) {
+	net, err := eas.NetworkByName(cfg.Network)
+	if err != nil {
+		return nil, err
+	}
+	c := &Chains{Anchor: Anchorer{Network: net}, ByID: map[uint64]Chain{}}
+	if net.Public {
+		err = c.connect(ctx, cfg, k)
+	} else {
+		err = c.startDev(ctx, cfg, k, log)
+	}
+	if err == nil {
+		err = c.further(ctx, cfg)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Chains) startDev(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) error {
+	dev, err := devchain.Open(ctx, devchain.Options{
+		Dir: filepath.Join(cfg.Data, ChainDir), Listen: cfg.ChainListen, Logger: log,
+		Clock: func() uint64 { return uint64(time.Now().Unix()) },
+		CanWrite: func() error {
+			if free := diskFree(cfg.Data); free > 0 && free < chainWrites {
+				return errChainDisk
+			}
+			return nil
+		},
+	})
+	if errors.Is(err, devchain.ErrPortInUse) {
+		return fmt.Errorf("--chain-listen %s: %w", cfg.ChainListen, devchain.ErrPortInUse)
+	}
+	if err != nil {
+		return err
+	}
+	c.closes = append(c.closes, dev.Close)
+	client := chain.NewInProc(dev.Client(), chain.Options{})
+	c.Anchor.Client, c.ByID[devchain.ChainID], c.URL = client, client, dev.URL()
+	return FundAnchor(ctx, client, k)
+}
+
+func (c *Chains) connect(ctx context.Context, cfg Config, k *Keys) error {
+	if err := CheckPublicKey(k); err != nil {
+		return err
+	}
+	client, err := chain.Dial(ctx, cfg.RPCURL, chain.Options{ChainID: c.Anchor.Network.ChainID})
+	if err != nil {
+		return fmt.Errorf("--rpc-url %s: %w", chain.RedactURL(cfg.RPCURL), err)
+	}
+	c.closes = append(c.closes, func() error { client.Close(); return nil })
+	c.Anchor.Client, c.ByID[c.Anchor.Network.ChainID] = client, client
+	if err := anchor.CheckNetwork(ctx, client, c.Anchor.Network); err != nil {
+		return fmt.Errorf("--rpc-url %s: %w", chain.RedactURL(cfg.RPCURL), err)
+	}
+	return nil
+}
+
+// further connects to the chains of --chain-rpc.
+func (c *Chains) further(ctx context.Context, cfg Config) error {
+	urls, err := cfg.Chains()
+	if err != nil {
+		return err
+	}
+	for id, url := range urls {
+		if _, taken := c.ByID[id]; taken {
+			return fmt.Errorf("--chain-rpc %d: that is the anchoring network, which has its RPC already", id)
+		}
+		client, err := chain.Dial(ctx, url, chain.Options{ChainID: id})
+		if err != nil {
+			return fmt.Errorf("--chain-rpc %d=%s: %w", id, chain.RedactURL(url), err)
+		}
+		c.closes = append(c.closes, func() error { client.Close(); return nil })
+		c.ByID[id] = client
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"karatum/chain"
+	"karatum/flight"
+)
+
+// The checks that [Verify] adds to those of a disclosure, each a line of its
+// report.
+const (
+	CheckForm          flight.CheckCode = "FORM"           // the document is of a known kind, strictly read
+	CheckBatch         flight.CheckCode = "BATCH"          // the batch is possible and its signature recovers to the agent
+	CheckReceipt       flight.CheckCode = "RECEIPT"        // the node signed the promise
+	CheckSameBatch     flight.CheckCode = "SAME_BATCH"     // all parts speak of one batch
+	CheckEpochProof    flight.CheckCode = "EPOCH_PROOF"    // the path from the batchId reaches the epoch's root
+	CheckStatementA    flight.CheckCode = "STATEMENT_A"    // the agent signed the first statement
+	CheckStatementB    flight.CheckCode = "STATEMENT_B"    // and the second
+	CheckContradiction flight.CheckCode = "CONTRADICTION"  // no honest history holds both
+	CheckChainID       flight.CheckCode = "CHAIN_ID"       // the RPC serves the chain that the document names
+	CheckAnchorTx      flight.CheckCode = "ANCHOR_TX"      // the anchoring transaction is mined
+	CheckAnchorStatus  flight.CheckCode = "ANCHOR_STATUS"  // and succeeded
+	CheckAnchorTo      flight.CheckCode = "ANCHOR_TO"      // it called that chain's EAS
+	CheckAnchorInput   flight.CheckCode = "ANCHOR_INPUT"   // with exactly this root and count
+	CheckAttester      flight.CheckCode = "ATTESTER"       // its sender is the one expected
+	CheckOutcome       flight.CheckCode = "CLAIM_ON_CHAIN" // the chain shows what the agent claimed
+)
+
+// VerifyChain is what [Verify] asks of an RPC. *chain.Client is one.
+type VerifyChain interface {
+	ChainID(ctx context.Context) (uint64, error)
+	TransactionByHash(ctx context.Context, hash common.Hash) (chain.Tx, error)
+	TransactionReceipt(ctx context.Context, hash common.Hash) (chain.Receipt, error)
+	HeaderByNumber(ctx context.Context, number uint64) (chain.Header, error)
+}
+
+// VerifyOptions say whom a verification may ask and whom it expects.
+type VerifyOptions struct {
+	Chain    VerifyChain     // nil: offline
+	Attester *flight.Address // nil: whoever attested is named, and the result stays partial
+}
+
+// A Verification is the outcome of [Verify]. Its JSON is a documented promise.
+type Verification struct {
+	Documents []string       `json:"documents"` // kinds found, in the order given
+	Checks    []flight.Check `json:"checks"`
+	Verdict   string         `json:"verdict"` // one sentence
+	// OK is the exit code 0: no check failed, and where a chain was asked, the
+	// attester was pinned.
+	OK bool `json:"ok"`
+}
+
+// Verify checks documents offline, and the anchor and claim against a chain where
+// one is given. A document is a disclosure, a batch, a batch proof, a receipt,
+// equivocation evidence, an API answer that holds one of these, or an object that
+// joins several under the keys disclosure, batch, proof, receipt and evidence.
+// Several documents are taken together and must speak of one batch. Whatever a
+// document holds beyond these is the node's word; it is named and not checked.
+//
+// A verification never fails to run: what cannot be read is a failed check.
+func Verify(ctx context.Context, docs [][]byte, o VerifyOptions) *Verification {
+	v := &verification{ctx: ctx, opts: o}
+	for _, doc := range docs {
+		if err := v.parts.add(doc); err != nil {
+			v.fail(CheckForm, "%s", err)
+			return v.result()
+		}
+	}
+	v.pass(CheckForm, "%s", strings.Join(v.parts.kinds, ", "))
+	if len(v.parts.unchecked) > 0 {
+		v.skip(CheckForm, "not checked, for it is only the node's word: %s", strings.Join(v.parts.unchecked, ", "))
+	}
+	v.checkDisclosure()
+	v.checkBatch()
+	v.checkReceipt()
+	v.checkEvidence()
+	v.checkSameBatch()
+	v.checkEpoch()
+	v.checkChain()
+	return v.result()
+}
+
+type verification struct {
+	ctx      context.Context
+	opts     VerifyOptions
+	parts    verifyParts
+	claim    *flight.Report // of a disclosure that passed
+	checks   []flight.Check
+	unpinned bool // a chain was asked, and nobody said who should have attested
+	offline  bool // something a chain would have decided was left out
+}
+
+func (v *verification) add(code flight.CheckCode, state flight.CheckState, format string, args ...any) {
+	v.checks = append(v.checks, flight.Check{Code: code, State: state, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (v *verification) pass(code flight.CheckCode, format string, args ...any) {
+	v.add(code, flight.Pass, format, args...)
+}
+
+func (v *verification) fail(code flight.CheckCode, format string, args ...any) {
+	v.add(code, flight.Fail, format, args...)
+}
+
+func (v *verification) skip(code flight.CheckCode, format string, args ...any) {
+	v.add(code, flight.Skip, format, args...)
+}
+
+// judge adds a check that passes with fine or fails with the error.
+func (v *verification) judge(code flight.CheckCode, err error, format string, args ...any) {
+	if err != nil {
+		v.fail(code, "%s", err)
+		return
+	}
+	v.pass(code, format, args...)
+}
+
+func (v *verification) result() *Verification {
+	out := &Verification{Documents: v.parts.kinds, Checks: v.checks}
+	passed, failed, first := 0, 0, flight.CheckCode("")
+	for _, c := range v.checks {
+		switch c.State {
+		case flight.Pass:
+			passed++
+		case flight.Fail:
+			if failed++; failed == 1 {
+				first = c.Code
+			}
+		}
+	}
+	switch {
+	case failed > 0:
+		out.Verdict = fmt.Sprintf("FAILED: %d of %d checks failed, first %s", failed, passed+failed, first)
+	case v.unpinned:
+		out.Verdict = fmt.Sprintf("%d checks passed, but the attester is unpinned: anyone can attest, so say with --attester whom you expect", passed)
+	case v.offline:
+		out.Verdict, out.OK = fmt.Sprintf("all %d offline checks passed; nothing was compared with a chain (--rpc-url does that)", passed), true
+	default:
+		out.Verdict, out.OK = fmt.Sprintf("all %d checks passed", passed), true
+	}
+	return out
+}
+
+func (v *verification) checkDisclosure() {
+	d := v.parts.disclosure
+	if d == nil {
+		return
+	}
+	r := d.Verify()
+	v.checks = append(v.checks, r.Checks...)
+	if r.Err() == nil {
+		v.claim = r
+	}
+}
+
+func (v *verification) checkBatch() {
+	b := v.parts.batch
+	if b == nil {
+		return
+	}
+	v.judge(CheckBatch, b.Verify(), "%s signed steps %d to %d of stream %q, batch %s",
+		b.Header.Agent, b.Header.FromSeq, b.Header.ToSeq, b.Header.Stream, b.ID())
+}
+
+func (v *verification) checkReceipt() {
+	r := v.parts.receipt
+	if r == nil {
+		return
+	}
+	v.judge(CheckReceipt, r.Verify(), "node %s has batch %s at position %d since %s and promised to anchor it by %s",
+		r.Node, r.BatchID, r.Position, utc(int64(r.ReceivedAt)/1000), utc(int64(r.AnchorBy)))
+}
+
+func utc(unix int64) string { return time.Unix(unix, 0).UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func (v *verification) checkEvidence() {
+	e := v.parts.evidence
+	if e == nil {
+		return
+	}
+	if e.Reason == flight.BrokenChain {
+		v.judge(CheckStatementA, e.StepA.Verify().Err(), "%s proved a step of stream %q", e.Agent(), e.StepA.Batch.Header.Stream)
+		v.judge(CheckStatementB, e.StepB.Verify().Err(), "and the next one")
+	} else {
+		v.judge(CheckStatementA, e.A.Verify(), "%s", statement(&e.A))
+		v.judge(CheckStatementB, e.B.Verify(), "%s", statement(&e.B))
+	}
+	v.judge(CheckContradiction, e.Verify(), "%s: no honest history of one stream holds both; %s signed two", e.Reason, e.Agent())
+}
+
+func statement(b *flight.Batch) string {
+	return fmt.Sprintf("%s signed batch %d of stream %q, steps %d to %d, head %s",
+		b.Header.Agent, b.Header.Index, b.Header.Stream, b.Header.FromSeq, b.Header.ToSeq, b.Header.Head)
+}
+
+// checkSameBatch compares the batchIds of all parts that have one.
+func (v *verification) checkSameBatch() {
+	ids := v.parts.batchIDs()
+	for _, id := range ids {
+		if id != ids[0] {
+			v.fail(CheckSameBatch, "one part is of batch %s, another of %s", ids[0], id)
+			return
+		}
+	}
+	if len(ids) > 1 {
+		v.pass(CheckSameBatch, "all parts are of batch %s", ids[0])
+	}
+}
+
+func (v *verification) checkEpoch() {
+	p := v.parts.proof
+	if p == nil {
+		return
+	}
+	v.judge(CheckEpochProof, flight.VerifyEpoch(p.Epoch.Root, p.Epoch.BatchCount, p.BatchID, p.Proof),
+		"batch %s is number %d of %d under epoch root %s", p.BatchID, p.Proof.Index+1, p.Epoch.BatchCount, p.Epoch.Root)
+	if v.parts.disclosure == nil && v.parts.batch == nil {
+		v.skip(CheckSameBatch, "no signed batch is here; whose batch this is was not checked")
+	}
+}
+
+// Print writes the report: each check as "pass|fail|skip NAME detail", then the
+// verdict; or the whole as JSON.
+func (v *Verification) Print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(v)
+	}
+	var b strings.Builder
+	for _, c := range v.Checks {
+		fmt.Fprintf(&b, "%s %-14s %s\n", c.State, c.Code, c.Detail)
+	}
+	fmt.Fprintln(&b, "verdict:", v.Verdict)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// DialVerify makes the options of a verification from the flags of karatum verify.
+// Without a URL it stays offline. done gives the connection up.
+func DialVerify(ctx context.Context, rpcURL, attester string) (o VerifyOptions, done func(), err error) {
+	if attester != "" {
+		a, err := flight.ParseAddress(strings.ToLower(attester))
+		if err != nil {
+			return o, nil, fmt.Errorf("--attester: %w", err)
+		}
+		if rpcURL == "" {
+			return o, nil, errors.New("--attester is compared with a chain; name one with --rpc-url")
+		}
+		o.Attester = &a
+	}
+	if rpcURL == "" {
+		return o, func() {}, nil
+	}
+	c, err := chain.Dial(ctx, rpcURL, chain.Options{})
+	if err != nil {
+		return o, nil, fmt.Errorf("--rpc-url: %w", err)
+	}
+	o.Chain = c
+	return o, c.Close, nil
+}

@@ -1,0 +1,169 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"karatum/chain"
+	"karatum/chain/eas"
+	"karatum/flight"
+)
+
+// checkChain compares the anchor and the claim with the chain that the RPC
+// serves. The RPC is taken at its word; a doubter asks another one.
+func (v *verification) checkChain() {
+	anchored := v.parts.proof != nil
+	step := v.claimStep()
+	if !anchored && step == nil {
+		return
+	}
+	if v.opts.Chain == nil {
+		v.offline = true
+		if anchored {
+			v.skip(CheckAnchorTx, "the anchor was not checked against a chain")
+		}
+		if step != nil {
+			v.skip(CheckOutcome, "the claim was not compared with chain %d", *step.ChainID)
+		}
+		return
+	}
+	id, err := v.opts.Chain.ChainID(v.ctx)
+	if err != nil {
+		v.fail(CheckChainID, "%s", err)
+		return
+	}
+	ofAnchor := anchored && id == v.parts.proof.Anchor.ChainID
+	ofClaim := step != nil && id == *step.ChainID
+	if !ofAnchor && !ofClaim {
+		v.fail(CheckChainID, "the RPC serves chain %d, which the document does not name", id)
+		return
+	}
+	v.pass(CheckChainID, "the RPC serves chain %d%s", id, chainNote(id))
+	if ofAnchor {
+		v.checkAnchor()
+	} else if anchored {
+		v.offline = true
+		v.skip(CheckAnchorTx, "the anchor is on chain %d, not checked", v.parts.proof.Anchor.ChainID)
+	}
+	if ofClaim {
+		v.checkOutcome()
+	} else if step != nil {
+		v.skip(CheckOutcome, "the claim is about chain %d, not checked", *step.ChainID)
+	}
+}
+
+func chainNote(id uint64) string {
+	if n, err := eas.NetworkByChainID(id); err == nil && !n.Public {
+		return ", a private dev chain that its owner can rewrite"
+	}
+	return ""
+}
+
+// claimStep returns the step whose claim a chain can decide, or nil.
+func (v *verification) claimStep() *flight.Step {
+	if v.claim == nil || v.claim.Claim == nil || v.claim.Step.TxHash == nil {
+		return nil
+	}
+	return &v.claim.Step
+}
+
+// checkAnchor compares the anchoring transaction with the calldata rebuilt from
+// root and count, and names who sent it (spec section 7).
+func (v *verification) checkAnchor() {
+	p := v.parts.proof
+	if p.Anchor.TxHash == nil {
+		v.fail(CheckAnchorTx, "the document names no anchoring transaction")
+		return
+	}
+	net, err := eas.NetworkByChainID(p.Anchor.ChainID)
+	if err != nil {
+		v.fail(CheckAnchorTo, "%s", err)
+		return
+	}
+	tx, rc, err := v.mined(*p.Anchor.TxHash)
+	if err != nil {
+		v.fail(CheckAnchorTx, "%s: %s", p.Anchor.TxHash, err)
+		return
+	}
+	v.pass(CheckAnchorTx, "%s is in block %d%s", p.Anchor.TxHash, rc.BlockNumber, v.blockTime(rc.BlockNumber))
+	v.checkEqual(CheckAnchorStatus, rc.Status == 1, "the transaction succeeded", "the transaction was reverted")
+	v.checkEqual(CheckAnchorTo, tx.To != nil && *tx.To == net.EAS && p.Anchor.EAS == flight.Address(net.EAS),
+		"it called EAS of "+net.Name, "it did not call EAS of "+net.Name+" at "+flight.Address(net.EAS).String())
+	v.checkInput(tx, p)
+	v.checkAttester(flight.Address(tx.From))
+}
+
+func (v *verification) checkEqual(code flight.CheckCode, ok bool, fine, fault string) {
+	if ok {
+		v.pass(code, "%s", fine)
+		return
+	}
+	v.fail(code, "%s", fault)
+}
+
+func (v *verification) checkInput(tx chain.Tx, p *BatchProofView) {
+	if p.Epoch.BatchCount == 0 || p.Epoch.BatchCount > flight.MaxEpoch {
+		v.fail(CheckAnchorInput, "an epoch has 1 to %d batches, not %d", flight.MaxEpoch, p.Epoch.BatchCount)
+		return
+	}
+	want := eas.Epoch{Root: p.Epoch.Root, Count: uint32(p.Epoch.BatchCount), Spec: eas.SpecV1}
+	v.checkEqual(CheckAnchorInput, bytes.Equal(tx.Input, want.Calldata()),
+		fmt.Sprintf("its input is byte for byte the attestation of root %s over %d batches", p.Epoch.Root, p.Epoch.BatchCount),
+		"its input is not the attestation of this root and count")
+}
+
+func (v *verification) checkAttester(from flight.Address) {
+	switch want := v.opts.Attester; {
+	case want == nil:
+		v.unpinned = true
+		v.skip(CheckAttester, "unpinned attester %s", from)
+	case *want != from:
+		v.fail(CheckAttester, "attested by %s, not by %s", from, want)
+	default:
+		v.pass(CheckAttester, "attested by %s, as expected", from)
+	}
+}
+
+// checkOutcome compares the opened claim with its transaction (spec section 8).
+func (v *verification) checkOutcome() {
+	s := &v.claim.Step
+	tx, rc, err := v.mined(*s.TxHash)
+	if errors.Is(err, chain.ErrNotFound) {
+		v.skip(CheckOutcome, "unverifiable: transaction %s is not mined", s.TxHash)
+		return
+	}
+	if err != nil {
+		v.fail(CheckOutcome, "%s: %s", s.TxHash, err)
+		return
+	}
+	verdict := flight.Evaluate(*v.claim.Claim, s.Agent, mined(tx, rc))
+	for _, c := range verdict.Checks {
+		if !c.Pass {
+			v.fail(CheckOutcome, "contradicted: %s: claimed %s, the chain has %s", c.Name, c.Want, c.Got)
+			return
+		}
+	}
+	v.pass(CheckOutcome, "confirmed: %s", v.claim.Claim.Kind)
+}
+
+// mined returns a transaction and its receipt. An error wraps [chain.ErrNotFound]
+// where either is missing.
+func (v *verification) mined(hash flight.Hash) (chain.Tx, chain.Receipt, error) {
+	tx, err := v.opts.Chain.TransactionByHash(v.ctx, common.Hash(hash))
+	if err != nil {
+		return tx, chain.Receipt{}, err
+	}
+	rc, err := v.opts.Chain.TransactionReceipt(v.ctx, common.Hash(hash))
+	return tx, rc, err
+}
+
+func (v *verification) blockTime(number uint64) string {
+	h, err := v.opts.Chain.HeaderByNumber(v.ctx, number)
+	if err != nil {
+		return ""
+	}
+	return ", made at " + utc(int64(h.Time)) + ": what it anchors is no younger"
+}

@@ -1,0 +1,262 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"karatum/flight"
+	"karatum/flight/canon"
+)
+
+// verifyParts are the things found in the documents of a verification, at most
+// one of each.
+type verifyParts struct {
+	disclosure *flight.Disclosure
+	batch      *flight.Batch
+	proof      *BatchProofView
+	receipt    *flight.Receipt
+	evidence   *flight.Evidence
+
+	kinds     []string
+	unchecked []string // keys beside the parts
+}
+
+// maxVerifyDepth leaves room for a disclosure inside an API answer.
+const (
+	maxVerifyDepth = flight.MaxDisclosureDepth + 4
+	maxVerifyBytes = 2 * flight.MaxDisclosureBytes
+)
+
+var errTwice = errors.New("is there twice")
+
+// add reads one document: strictly as JSON first, so that the maps used after it
+// see what the hashes are made of, then by its kind.
+func (p *verifyParts) add(doc []byte) error {
+	if len(doc) > maxVerifyBytes {
+		return fmt.Errorf("the document is over %d bytes", maxVerifyBytes)
+	}
+	if _, err := canon.Parse(doc, maxVerifyDepth); err != nil {
+		return err
+	}
+	return p.read(doc, maxVerifyDepth-flight.MaxDisclosureDepth)
+}
+
+func (p *verifyParts) read(doc json.RawMessage, depth int) error {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &m); err != nil || m == nil {
+		return errors.New("the document is no JSON object")
+	}
+	switch {
+	case has(m, "type", "reason", "a", "b"):
+		return p.readEvidence(doc)
+	case has(m, "step", "reveal", "proof", "batch"):
+		return p.readDisclosure(doc)
+	case has(m, "header", "scheme", "signature"):
+		return p.readBatch(m, depth)
+	case has(m, "batchId", "epoch", "proof"):
+		return p.readProof(doc)
+	case has(m, "batchId", "position", "node", "signature"):
+		return p.readReceipt(m)
+	}
+	return p.readJoined(m, depth)
+}
+
+func has(m map[string]json.RawMessage, keys ...string) bool {
+	for _, k := range keys {
+		if _, ok := m[k]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// readJoined reads an object that holds parts under their names: a bundle, an API
+// answer, or the body of a 409.
+func (p *verifyParts) readJoined(m map[string]json.RawMessage, depth int) error {
+	before := len(p.kinds)
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		switch key {
+		case "disclosure", "batch", "proof", "receipt", "evidence", "error", "details":
+			if depth == 0 {
+				return fmt.Errorf("%s is nested too deep", key)
+			}
+			if err := p.read(m[key], depth-1); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		default:
+			p.unchecked = append(p.unchecked, key)
+		}
+	}
+	if len(p.kinds) == before {
+		return errors.New("this is no disclosure, batch, batch proof, receipt or evidence, nor does it hold one")
+	}
+	return nil
+}
+
+func (p *verifyParts) found(kind string, again bool) error {
+	if again {
+		return fmt.Errorf("a %s %w", kind, errTwice)
+	}
+	p.kinds = append(p.kinds, kind)
+	return nil
+}
+
+func (p *verifyParts) readDisclosure(doc []byte) error {
+	d, err := flight.ParseDisclosure(doc)
+	if err != nil {
+		return err
+	}
+	again := p.disclosure != nil
+	p.disclosure = d
+	return p.found("disclosure", again)
+}
+
+func (p *verifyParts) readEvidence(doc []byte) error {
+	e, err := flight.ParseEvidence(doc)
+	if err != nil {
+		return err
+	}
+	again := p.evidence != nil
+	p.evidence = e
+	return p.found("evidence", again)
+}
+
+// readBatch reads the signed batch, and the receipt that the API shows beside it.
+func (p *verifyParts) readBatch(m map[string]json.RawMessage, depth int) error {
+	text, err := json.Marshal(map[string]json.RawMessage{"header": m["header"], "scheme": m["scheme"], "signature": m["signature"]})
+	if err != nil {
+		return err
+	}
+	b, err := flight.ParseBatch(text)
+	if err != nil {
+		return err
+	}
+	again := p.batch != nil
+	p.batch = &b
+	if err := p.found("batch", again); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		switch key {
+		case "header", "scheme", "signature":
+		case "receipt":
+			if err := p.read(m[key], depth-1); err != nil {
+				return fmt.Errorf("receipt: %w", err)
+			}
+		default:
+			p.unchecked = append(p.unchecked, key)
+		}
+	}
+	return nil
+}
+
+func (p *verifyParts) readProof(doc []byte) error {
+	v := &BatchProofView{}
+	if err := strict(doc, v); err != nil {
+		return err
+	}
+	again := p.proof != nil
+	p.proof = v
+	return p.found("batch proof", again)
+}
+
+// readReceipt reads a receipt, alone or as the answer to a batch, which says more
+// that nobody signed.
+func (p *verifyParts) readReceipt(m map[string]json.RawMessage) error {
+	signed := []string{"batchId", "position", "receivedAt", "anchorBy", "node", "signature", "group"}
+	own := map[string]json.RawMessage{}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if slices.Contains(signed, key) {
+			own[key] = m[key]
+			continue
+		}
+		p.unchecked = append(p.unchecked, key)
+	}
+	doc, err := json.Marshal(own)
+	if err != nil {
+		return err
+	}
+	r := &flight.Receipt{}
+	if err := strict(doc, r); err != nil {
+		return err
+	}
+	again := p.receipt != nil
+	p.receipt = r
+	return p.found("receipt", again)
+}
+
+// strict fills v, a pointer to a struct, and refuses keys that are not spelled
+// exactly as one of its fields: encoding/json alone would take Root for root.
+func strict(doc []byte, v any) error {
+	if err := knownKeys("", doc, reflect.TypeOf(v).Elem()); err != nil {
+		return err
+	}
+	return json.Unmarshal(doc, v)
+}
+
+func knownKeys(path string, doc []byte, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var m map[string]json.RawMessage
+	if t.Kind() != reflect.Struct || json.Unmarshal(doc, &m) != nil {
+		return nil // Unmarshal into the type judges it
+	}
+	fields := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = f.Type
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		ft, ok := fields[key]
+		if !ok {
+			return fmt.Errorf("unknown key %q", path+key)
+		}
+		if err := knownKeys(path+key+".", m[key], ft); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batchIDs returns the batchId of each part that speaks of one batch.
+func (p *verifyParts) batchIDs() []flight.Hash {
+	var ids []flight.Hash
+	if p.disclosure != nil {
+		ids = append(ids, p.disclosure.Batch.ID())
+	}
+	if p.batch != nil {
+		ids = append(ids, p.batch.ID())
+	}
+	if p.proof != nil {
+		ids = append(ids, p.proof.BatchID)
+	}
+	if p.receipt != nil {
+		ids = append(ids, p.receipt.BatchID)
+	}
+	return ids
+}
+
+// ReadDocuments reads the files to verify; "-" is stdin.
+func ReadDocuments(names []string, stdin io.Reader) ([][]byte, error) {
+	docs := make([][]byte, len(names))
+	for i, name := range names {
+		var err error
+		if name == "-" {
+			docs[i], err = io.ReadAll(io.LimitReader(stdin, maxVerifyBytes+1))
+		} else {
+			docs[i], err = os.ReadFile(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return docs, nil
+}
