@@ -1,0 +1,15 @@
+//go:build soak
+
+package soak
+
+import "time"
+
+// How long and how often, under the tag soak.
+const (
+	killRounds  = 50
+	fightFor    = 60 * time.Second
+	idleFor     = 60 * time.Second
+	devBlocks   = 1000
+	sleepFor    = 30 * time.Second
+	seedBatches = 1_000_000
+)
