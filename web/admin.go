@@ -18,7 +18,7 @@ import (
 func (s *Server) adminGuard(c *fiber.Ctx) *app.Error {
 	h := &c.Context().Request.Header
 	host := string(h.Host())
-	if !s.ownHost(host) {
+	if !s.ownHost(host, peerAddr(c.Context().LocalAddr())) {
 		return errHost
 	}
 	if origin := string(h.Peek(fiber.HeaderOrigin)); origin != "" && !sameOrigin(origin, host) {
@@ -37,9 +37,10 @@ func (s *Server) adminGuard(c *fiber.Ctx) *app.Error {
 }
 
 // ownHost reports whether a Host header names this node: a loopback address or
-// localhost, the address it listens on, or a configured name. A name may come with
-// any port, for rebinding changes the name and cannot change it to one of these.
-func (s *Server) ownHost(host string) bool {
+// localhost, the local address of the connection, or a configured name. A name may
+// come with any port, for rebinding changes the name and cannot change it to one of
+// these.
+func (s *Server) ownHost(host string, local netip.Addr) bool {
 	name, err := hostName(host)
 	if err != nil {
 		return false
@@ -47,7 +48,7 @@ func (s *Server) ownHost(host string) bool {
 	if name == "localhost" {
 		return true
 	}
-	if a, err := netip.ParseAddr(name); err == nil && (a.Unmap().IsLoopback() || a.Unmap() == s.listenAddr) {
+	if a, err := netip.ParseAddr(name); err == nil && (a.Unmap().IsLoopback() || a.Unmap() == local) {
 		return true
 	}
 	for _, own := range s.cfg.Hosts {

@@ -41,6 +41,7 @@ func (s *Server) entry(ctx *fasthttp.RequestCtx) {
 	if refusal != nil {
 		ctx.SetConnectionClose()
 		s.refuse(ctx, refusal)
+		s.unrouted.count(ctx.Response.StatusCode())
 	} else {
 		if f.hasBody() { // until readBody has seen its end
 			ctx.SetConnectionClose()
@@ -120,9 +121,16 @@ func (s *Server) limitOf(path []byte) int {
 	return smallBody
 }
 
-// onError is fiber's error handler: for what handlers return, for addresses
-// without a route, and for requests that fasthttp itself could not parse.
+// onError is fiber's error handler: for addresses without a route, and for requests
+// that fasthttp itself could not parse.
 func (s *Server) onError(c *fiber.Ctx, err error) error {
+	s.fail(c, err)
+	s.unrouted.count(c.Context().Response.StatusCode())
+	return nil
+}
+
+// fail answers with an error, and logs it where it says nothing to the outside.
+func (s *Server) fail(c *fiber.Ctx, err error) {
 	ctx := c.Context()
 	if len(ctx.Response.Header.PeekBytes(hdrRequestID)) == 0 { // fasthttp's own: entry never ran
 		s.begin(ctx)
@@ -133,7 +141,6 @@ func (s *Server) onError(c *fiber.Ctx, err error) error {
 		s.log.ErrorContext(c.UserContext(), "request failed", "request", string(ctx.Response.Header.PeekBytes(hdrRequestID)), "method", c.Method(), "path", c.Path(), "err", err)
 	}
 	s.refuse(ctx, e)
-	return nil
 }
 
 // refuse answers with a refusal: a page where a browser asks for one, else JSON.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -72,8 +73,10 @@ func viewOf(e *app.Error) errorBody {
 func asError(err error) (e *app.Error, known bool) {
 	var fe *fiber.Error
 	switch {
-	case errors.As(err, &e):
+	case errors.As(err, &e) && e.Status >= http.StatusBadRequest:
 		return e, true
+	case errors.Is(err, context.Canceled): // the server stops
+		return app.ErrBusy, true
 	case isTimeout(err):
 		return errDeadline, false
 	case errors.As(err, &fe):

@@ -15,8 +15,8 @@ type metrics struct {
 	answers *prometheus.CounterVec
 }
 
-// classes are the label values of status codes, indexed by code/100.
-var classes = [...]string{"0xx", "1xx", "2xx", "3xx", "4xx", "5xx"}
+// classes are the label values of status codes, from 200 on.
+var classes = [...]string{"2xx", "3xx", "4xx", "5xx"}
 
 type routeCounters [len(classes)]prometheus.Counter
 
@@ -39,7 +39,7 @@ func (m *metrics) of(method, route string) *routeCounters {
 	return &rc
 }
 
-func (rc *routeCounters) count(status int) { rc[min(max(status/100, 0), len(rc)-1)].Inc() }
+func (rc *routeCounters) count(status int) { rc[min(max(status/100-2, 0), len(rc)-1)].Inc() }
 
 // getMetrics writes the node's and the server's metrics in Prometheus' text form.
 func getMetrics(s *Server, c *fiber.Ctx) error {

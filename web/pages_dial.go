@@ -14,7 +14,7 @@ import (
 type dialView struct {
 	On, Off, Cover, Track string
 	Value, Label, Percent string
-	Thin                  bool // too few compared transactions to mean much
+	Under                 string // the line under the value
 }
 
 // thinUnder is the number of compared transactions below which a rating is thin.
@@ -23,11 +23,14 @@ const thinUnder = 10
 func dial(a app.AgentView) dialView {
 	d := dialView{
 		Off: notches(24), Cover: arc(81, 0, min(max(a.Coverage, 0), 1)), Track: arc(81, 0, 1),
-		Value: "none", Label: "none yet", Percent: strconv.FormatFloat(a.Coverage*100, 'f', 1, 64),
-		Thin: a.Field.Confirmed+a.Field.Contradicted < thinUnder,
+		Value: "–", Label: "none yet", Under: "no field rating yet", Percent: strconv.FormatFloat(a.Coverage*100, 'f', 1, 64),
 	}
 	if r := a.Field.Rating; r != nil {
 		d.On, d.Value, d.Label = notches(*r), strconv.FormatFloat(*r, 'f', 1, 64), fmt.Sprintf("%.2f of 24", *r)
+		d.Under = "of 24, field only"
+		if a.Field.Confirmed+a.Field.Contradicted < thinUnder {
+			d.Under += ", thin"
+		}
 	}
 	return d
 }

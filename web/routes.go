@@ -175,10 +175,10 @@ func (s *Server) wrap(r *route) fiber.Handler {
 			err = r.handle(s, c)
 		}
 		if err != nil {
-			err = s.onError(c, err)
+			s.fail(c, err)
 		}
 		counters.count(c.Context().Response.StatusCode())
-		return err
+		return nil
 	}
 }
 

@@ -36,7 +36,8 @@ type Config struct {
 	// "/karatum"; empty for none.
 	BasePath string
 	// Hosts are further names under which the operator reaches admin routes, with
-	// or without a port. Loopback, localhost and the listen address always work.
+	// or without a port. Loopback, localhost and the address that the connection
+	// was made to always work.
 	Hosts []string
 	// IPRate is tokens a minute of one client address, IPBurst how many may be
 	// spent at once. A rate of 0 switches the limit off. A batch, a line of a bulk,
@@ -100,14 +101,14 @@ type Server struct {
 	deadlines  *deadlines
 	patience   *deadlines // of the operator's requests, which may wait for the chain
 	metrics    *metrics
+	unrouted   *routeCounters // of what no route answered
 	pages      *pages
 	openapi    file
 	files      map[string]file // by path without the base path; fixed once New returns
 	fileNames  []string        // of files, sorted
 
-	idPrefix   []byte
-	requests   atomic.Uint64
-	listenAddr netip.Addr // set by Serve before the first request
+	idPrefix []byte
+	requests atomic.Uint64
 }
 
 // New returns a server of the node. It listens nowhere yet. The error names a file
@@ -123,6 +124,7 @@ func New(node Node, cfg Config) (*Server, error) {
 	if cfg.BasePath != "" && (cfg.BasePath[0] != '/' || strings.ContainsAny(cfg.BasePath, ":*+?#% ")) {
 		return nil, fmt.Errorf("web: base path %q must be a plain path such as /karatum", cfg.BasePath)
 	}
+	s.unrouted = s.metrics.of("", "")
 	var err error
 	if s.files, err = loadFiles(cfg); err != nil {
 		return nil, err
@@ -159,7 +161,6 @@ func (s *Server) build() {
 // listener is closed in any case. A server serves once.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	bl := newBoundedListener(ln, s.cfg.MaxConns, s.speaksForMany)
-	s.listenAddr = peerAddr(ln.Addr())
 	done := make(chan error, 1)
 	go func() { done <- s.fiber.Listener(bl) }()
 	defer s.stopRequests()
