@@ -20,12 +20,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"karatum/app"
+	"karatum/app/agentcli"
 	"karatum/app/cli"
 	"karatum/flight"
 	"karatum/store"
@@ -60,7 +62,7 @@ func program() *cli.Program {
 	return &cli.Program{
 		Name:  "karatum",
 		About: "signed flight records of agents, anchored on a chain and compared with it",
-		Commands: []cli.Command{
+		Commands: slices.Concat([]cli.Command{
 			{Name: "demo", About: "play the whole story on a node of its own, then keep it up", Setup: demoCommand,
 				Examples: []string{"karatum demo", "karatum demo --exit --json"}},
 			{Name: "serve", About: "run a node", Setup: serveCommand,
@@ -80,7 +82,7 @@ func program() *cli.Program {
 			{Name: "bench", Args: "ingest|verify|record", MaxArgs: 1, About: "measure against one bare signature recovery", Setup: benchCommand,
 				Examples: []string{"karatum bench verify", "karatum bench ingest --batches 20000 --json", "karatum bench ingest --seed 1000000"}},
 			{Name: "version", About: "print the version", Setup: versionCommand, Examples: []string{"karatum version"}},
-		},
+		}, agentcli.Commands()),
 	}
 }
 
