@@ -21,6 +21,12 @@ const checkpointPages = 4000
 // readerAge is how old a snapshot gets before it is ended for the log's sake.
 const readerAge = time.Second
 
+// lowDisk is how much room is kept besides what the log could need in the
+// database. Below it the log is emptied after every group: on a full disk what
+// waits in the log could no longer be copied back, and the log's own room would
+// be lost to it.
+const lowDisk = 1 << 20
+
 // A wal keeps the write-ahead log bounded. The log grows at its end as long as
 // any snapshot still reads from it; only when none does can it begin anew.
 // SQLite's own checkpoint at every commit is off: it never waits for a reader,
@@ -29,6 +35,7 @@ type wal struct {
 	soft, hard int64 // bytes
 	log        int64 // pages in the log after the last checkpoint, at most
 	since      int64 // pages written since
+	free       int64 // bytes of the file system, before the last group
 }
 
 // init folds in what the last process left.
@@ -50,7 +57,11 @@ func (l *wal) tend(w *writer) {
 		return
 	}
 	l.since += n
-	if l.since < checkpointPages && l.bytes() < l.hard {
+	if l.bytes() > 0 && l.free < 2*l.bytes()+lowDisk {
+		l.truncate(w, readerAge)
+		return
+	}
+	if l.since < min(checkpointPages, l.soft/frameSize) && l.bytes() < l.hard {
 		return
 	}
 	if _, err := l.checkpoint(w, "PASSIVE"); err != nil {
@@ -88,9 +99,9 @@ func (l *wal) truncate(w *writer, age time.Duration) {
 	defer reopen()
 	w.s.count.interrupted.Add(uint64(w.s.views.drain(age, wait)))
 	emptied, err := l.checkpoint(w, "TRUNCATE")
-	if err != nil {
+	if err != nil && !w.failing {
 		w.s.log.Warn("checkpoint failed, it will be tried again", "err", err)
-	} else if !emptied {
+	} else if err == nil && !emptied && age < viewLife {
 		w.s.log.Warn("the write-ahead log is still being read", "bytes", l.bytes())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,7 @@ type writer struct {
 
 	nextPosition, nextAgent, nextStream uint64 // ids of the next rows
 	group                               group
+	failing                             bool // the last group failed
 }
 
 // A group is the state of the running transaction.
@@ -256,10 +258,21 @@ func (w *writer) commit(jobs []*job) (rest []*job) {
 	}
 	if err == nil {
 		w.s.count.batches.Add(uint64(batches))
-	} else {
-		w.s.log.Error("commit group failed", "jobs", len(done), "batches", batches, "err", err)
 	}
+	w.report(err)
 	return jobs
+}
+
+// report logs when groups begin to fail and when they succeed again, not each of
+// a thousand failures on a full disk.
+func (w *writer) report(err error) {
+	switch {
+	case err != nil && !w.failing:
+		w.s.log.Error("writes fail", "err", err)
+	case err == nil && w.failing:
+		w.s.log.Info("writes succeed again")
+	}
+	w.failing = err != nil
 }
 
 func (w *writer) full() bool {
@@ -276,10 +289,15 @@ func (w *writer) begin() error {
 	if err := w.wal.admit(w); err != nil {
 		return err
 	}
-	if free, err := freeBytes(w.s.opt.Dir); err == nil && free < w.s.opt.MinFree {
+	free, err := freeBytes(w.s.opt.Dir)
+	if err != nil { // it cannot be told: the disk is full when a write says so
+		free = math.MaxInt64
+	}
+	w.wal.free = int64(min(free, math.MaxInt64))
+	if free < w.s.opt.MinFree {
 		return fmt.Errorf("%w: %d bytes are free, the minimum is %d", ErrDiskFull, free, w.s.opt.MinFree)
 	}
-	_, err := w.exec("BEGIN IMMEDIATE")
+	_, err = w.exec("BEGIN IMMEDIATE")
 	return err
 }
 

@@ -1,0 +1,103 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// olderSchema returns testdata/schema_N.sql, the schema as it was at version N.
+func olderSchema(t *testing.T, n string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "schema_"+n+".sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// makeFile makes a database by a script, in the journal mode of a real one.
+func makeFile(t *testing.T, dir, script string) string {
+	t.Helper()
+	path := filepath.Join(dir, FileName)
+	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(script); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestMigrate brings a file of every older version up to date, rows included, and
+// compares it with a file made by schema.sql.
+func TestMigrate(t *testing.T) {
+	want, err := wantSchema(t.Context(), schemaText(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", "schema_*.sql"))
+	if err != nil || len(files) != len(migrations) {
+		t.Fatalf("%d older schemas for %d migrations, %v", len(files), len(migrations), err)
+	}
+	for _, file := range files {
+		n := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "schema_"), ".sql")
+		dir := t.TempDir()
+		makeFile(t, dir, olderSchema(t, n)+"; PRAGMA application_id = 0x4b617261; PRAGMA user_version = "+n+
+			"; INSERT INTO meta VALUES ('kept', x'01')")
+		s := openStore(t, options(t, dir))
+		got, err := readSchema(t.Context(), s.readers)
+		if err != nil || !maps.Equal(got, want) {
+			t.Errorf("version %s: migrated schema differs, %v:\n%v\n%v", n, err, got, want)
+		}
+		read(t, s, func(tx *ReadTx) error { _, err := tx.Meta(t.Context(), "kept"); return err })
+		put(t, s, testBatch(1, "a", 0))
+	}
+}
+
+// TestMigrateStops expects a step that fails to leave the version before it.
+func TestMigrateStops(t *testing.T) {
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "x.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := migrate(t.Context(), conn, "CREATE TABLE a (x)", nil); err != nil {
+		t.Fatal(err)
+	}
+	steps := []string{"CREATE TABLE b (x)", "CREATE TABLE c (x); CREATE TABLE c (x)"}
+	if err := migrate(t.Context(), conn, "", steps); err == nil {
+		t.Fatal("a failing step succeeded")
+	}
+	got, err := readSchema(t.Context(), connQuerier{conn})
+	if err != nil || len(got) != 2 || got["b"] == "" {
+		t.Errorf("after a failed step: %v, %v", got, err)
+	}
+	steps[1] = "CREATE TABLE c (x)"
+	if err := migrate(t.Context(), conn, "", steps); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t.Context(), conn, "", steps[:1]); !errors.Is(err, ErrNewer) {
+		t.Errorf("an older program = %v, want ErrNewer", err)
+	}
+}
+
+type connQuerier struct{ *sql.Conn }
+
+func (c connQuerier) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	return c.Conn.QueryContext(ctx, text, args...)
+}
