@@ -62,7 +62,7 @@ func (s *Server) ownHost(host string, local netip.Addr) bool {
 // hostName returns the name of a Host header in lower case, without port and
 // brackets.
 func hostName(host string) (string, error) {
-	if host == "" || strings.ContainsAny(host, "/\\@?# ") {
+	if host == "" || strings.TrimLeft(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]") != "" {
 		return "", &net.AddrError{Err: "bad host", Addr: host}
 	}
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -40,7 +40,8 @@ type pageView struct {
 	CSS, Icon, RequestID string
 }
 
-// policy is the pages' Content-Security-Policy: no script at all, one style sheet.
+// policy is the pages' Content-Security-Policy: nothing inline and nothing from
+// elsewhere. The pages have no script today; one that comes must be a file of ours.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types app"
 
@@ -190,13 +191,18 @@ func nextLink(c *fiber.Ctx, cursor string, limit int) string {
 	return c.Path() + "?" + q.Encode()
 }
 
-// selfURL is how the reader reached this node, for the commands that pages show.
+// selfURL is how the reader reached this node, for the commands that pages show. A
+// proxy's word about the scheme counts only where the proxy is trusted.
 func (s *Server) selfURL(c *fiber.Ctx) string {
 	host := string(c.Context().Request.Header.Host())
 	if _, err := hostName(host); err != nil {
 		host = "127.0.0.1:8080"
 	}
-	return "http://" + host + s.cfg.BasePath
+	scheme := "http"
+	if s.trusts(peerAddr(c.Context().RemoteAddr())) && string(c.Context().Request.Header.Peek(fiber.HeaderXForwardedProto)) == "https" {
+		scheme = "https"
+	}
+	return scheme + "://" + host + s.cfg.BasePath
 }
 
 // age is how long ago a time is, in the words of a reader.

@@ -18,7 +18,7 @@ import (
 	"karatum/app"
 )
 
-// dial opens a raw connection that gives up after a minute, so that a test which
+// dialRaw opens a raw connection that gives up after a minute, so that a test which
 // hangs says where.
 func dialRaw(t testing.TB, addr string) net.Conn {
 	t.Helper()

@@ -3,6 +3,10 @@ package web
 import (
 	"encoding/json"
 	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -98,4 +102,31 @@ func TestExamplesValidate(t *testing.T) {
 	d, err := flight.ParseDisclosure(proof)
 	check(t, err)
 	check(t, d.Verify().Err())
+}
+
+// Every error code that the node's sources name is in the table, with its status.
+func TestEveryCodeIsDescribed(t *testing.T) {
+	files, err := filepath.Glob("../app/*.go")
+	check(t, err)
+	named := regexp.MustCompile(`Code: "([A-Z_]+)", Status: http\.(Status\w+)`)
+	found := 0
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(f)
+		check(t, err)
+		for _, m := range named.FindAllStringSubmatch(string(src), -1) {
+			found++
+			doc, ok := codes[m[1]]
+			if !ok {
+				t.Errorf("%s: %s is not described", f, m[1])
+			} else if got := "Status" + strings.NewReplacer(" ", "", "-", "").Replace(http.StatusText(doc.status)); got != m[2] {
+				t.Errorf("%s: %s has %s, the table says %s", f, m[1], m[2], got)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d codes were found", found)
+	}
 }

@@ -25,6 +25,7 @@ const (
 	headerBytes    = 8 << 10
 	shutdownGrace  = 4 * time.Second
 	defaultMaxOpen = 2048
+	spareWorkers   = 256 // the listener gives a place back a little before fasthttp does
 
 	operatorTimeout = 2 * time.Minute
 )
@@ -146,7 +147,7 @@ func (s *Server) build() {
 	s.fiber = fiber.New(fiber.Config{
 		Immutable: true, CaseSensitive: true, StrictRouting: true, DisableStartupMessage: true,
 		StreamRequestBody: true, DisablePreParseMultipartForm: true,
-		BodyLimit: bulkBody, ReadBufferSize: headerBytes, Concurrency: s.cfg.MaxConns,
+		BodyLimit: bulkBody, ReadBufferSize: headerBytes, Concurrency: s.cfg.MaxConns + spareWorkers,
 		ReadTimeout: s.cfg.ReadTimeout, WriteTimeout: s.cfg.WriteTimeout, IdleTimeout: s.cfg.IdleTimeout,
 		ErrorHandler: s.onError,
 	})

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"karatum/app"
+)
+
+const bulkHead = "POST /v1/flight/batches/bulk HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+
+// Large bodies have largeSlots places in memory; one more upload is told to wait,
+// and a place is free again when an upload ends, well or not.
+func TestLargeUploadsAreBounded(t *testing.T) {
+	node := echoNode()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	inner := node.bulk
+	node.bulk = func(ctx context.Context, lines [][]byte) []app.BulkAnswer {
+		entered <- struct{}{}
+		<-leave
+		return inner(ctx, lines)
+	}
+	addr := start(t, node, Config{})
+	one := bulkHead + "Content-Length: 2\r\n\r\n{}"
+	for range largeSlots {
+		if _, err := io.WriteString(dialRaw(t, addr), one); err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+	}
+	r := exchange(t, addr, one)
+	if code := errorOf(t, r); r.StatusCode != http.StatusServiceUnavailable || code != "BUSY" || r.Header.Get("Retry-After") == "" {
+		t.Errorf("status %d, code %s", r.StatusCode, code)
+	}
+	if r := exchange(t, addr, postHead+"Content-Length: 2\r\n\r\n{}"); r.StatusCode != 201 {
+		t.Errorf("a single batch meanwhile: status %d", r.StatusCode)
+	}
+	close(leave)
+	for range 2 * largeSlots { // refused ones must not keep their place
+		if r := exchange(t, addr, bulkHead+"Content-Length: 9000000\r\n\r\n"); r.StatusCode != 413 {
+			t.Fatalf("status %d", r.StatusCode)
+		}
+	}
+	go func() { <-entered }()
+	if r := exchange(t, addr, one); r.StatusCode != 200 {
+		t.Errorf("afterwards: status %d", r.StatusCode)
+	}
+}
+
+func TestBulkLines(t *testing.T) {
+	addr := start(t, echoNode(), Config{})
+	send := func(body string) (int, []string) {
+		t.Helper()
+		r := exchange(t, addr, fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", bulkHead, len(body), body))
+		got, err := io.ReadAll(r.Body)
+		check(t, err)
+		return r.StatusCode, strings.Split(strings.TrimSuffix(string(got), "\n"), "\n")
+	}
+	status, lines := send(strings.Repeat("{}\n", maxLines))
+	if status != 200 || len(lines) != maxLines {
+		t.Errorf("the most lines: status %d, %d answers", status, len(lines))
+	}
+	if status, lines := send(strings.Repeat("{}\n", maxLines+1)); status != 400 || !strings.Contains(lines[0], "BAD_REQUEST") {
+		t.Errorf("a line too many: status %d", status)
+	}
+	status, lines = send("{\"a\":1}\r\n\n \t\n{}")
+	if status != 200 || len(lines) != 2 || !strings.Contains(lines[0], `"position":7`) || !strings.Contains(lines[1], `"position":2`) {
+		t.Errorf("line ends: status %d, %q", status, lines)
+	}
+}
+
+// Errors of a bulk line that say nothing to the outside are INTERNAL there.
+func TestBulkLineErrors(t *testing.T) {
+	node := echoNode()
+	node.bulk = func(context.Context, [][]byte) []app.BulkAnswer {
+		return []app.BulkAnswer{{Err: fmt.Errorf("secret: %w", io.ErrUnexpectedEOF)}, {Line: 1, Err: app.ErrDiskFull}}
+	}
+	addr := start(t, node, Config{})
+	r := exchange(t, addr, bulkHead+"Content-Length: 5\r\n\r\n{}\n{}")
+	got, err := io.ReadAll(r.Body)
+	check(t, err)
+	if s := string(got); strings.Contains(s, "secret") || !strings.Contains(s, `"INTERNAL"`) || !strings.Contains(s, `"DISK_FULL"`) {
+		t.Errorf("answers %s", s)
+	}
+}
+
+func TestFilesAreCached(t *testing.T) {
+	addr := start(t, echoNode(), Config{SDK: sdkFiles()})
+	r := exchange(t, addr, "GET /sdk/karatum-flight.mjs HTTP/1.1\r\nHost: x\r\n\r\n")
+	tag := r.Header.Get("ETag")
+	if r.StatusCode != 200 || tag == "" || r.Header.Get("Content-Type") != "text/javascript; charset=utf-8" {
+		t.Fatalf("status %d, tag %q, type %q", r.StatusCode, tag, r.Header.Get("Content-Type"))
+	}
+	if r := exchange(t, addr, "GET /sdk/karatum-flight.mjs HTTP/1.1\r\nHost: x\r\nIf-None-Match: "+tag+"\r\n\r\n"); r.StatusCode != 304 {
+		t.Errorf("status %d, want 304", r.StatusCode)
+	}
+}
+
+func TestReady(t *testing.T) {
+	node := echoNode()
+	addr := start(t, node, Config{})
+	if r := exchange(t, addr, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"); r.StatusCode != 200 {
+		t.Errorf("status %d", r.StatusCode)
+	}
+	node.ready = fmt.Errorf("dial http://user:secret@rpc: %w", io.EOF)
+	r := exchange(t, addr, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+	body, err := io.ReadAll(r.Body)
+	check(t, err)
+	if r.StatusCode != 503 || strings.Contains(string(body), "secret") || r.Header.Get("Retry-After") == "" {
+		t.Errorf("status %d: %s", r.StatusCode, body)
+	}
+}
