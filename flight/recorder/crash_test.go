@@ -83,6 +83,7 @@ func TestCutAtEveryByte(t *testing.T) {
 		t.Run(strconv.Itoa(part), func(t *testing.T) {
 			t.Parallel()
 			s := newSetup(t)
+			s.dir = filepath.Join(memoryDir(t), "journal")
 			opt := s.options()
 			opt.RetainPlaintext = false
 			r, err := Open(t.Context(), opt)

@@ -177,6 +177,9 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	if r.node == nil {
 		return ErrNoNode
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	reply := make(chan error, 1)
 	select {
 	case r.flushes <- reply:

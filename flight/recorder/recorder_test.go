@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -46,6 +47,18 @@ func (l *errorLog) all() []error {
 }
 
 func (l *errorLog) has(target error) bool { return errors.Is(errors.Join(l.all()...), target) }
+
+// memoryDir returns a directory in memory where the system has one: tests that open
+// thousands of journals would spend their time in fsync.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "karatum-recorder-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
 
 func newSetup(t *testing.T) *setup {
 	t.Helper()
