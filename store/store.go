@@ -73,7 +73,6 @@ type Store struct {
 // counters are what Stats reports; the writer adds to them.
 type counters struct {
 	groups, jobs, batches, checkpoints, interrupted atomic.Uint64
-	walPages                                        atomic.Int64
 }
 
 // Stats are for metrics.

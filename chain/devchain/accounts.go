@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/big"
 
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 )
@@ -62,8 +63,7 @@ func (k extendedKey) child(index uint32) extendedKey {
 	if index >= 1<<31 {
 		data = append(append(data, 0), k.key[:]...)
 	} else {
-		x, y := crypto.S256().ScalarBaseMult(k.key[:])
-		data = append(data, crypto.CompressPubkey(&ecdsa.PublicKey{Curve: crypto.S256(), X: x, Y: y})...)
+		data = append(data, secp256k1.PrivKeyFromBytes(k.key[:]).PubKey().SerializeCompressed()...)
 	}
 	out := splitHMAC(k.chain[:], binary.BigEndian.AppendUint32(data, index))
 	sum := new(big.Int).Add(new(big.Int).SetBytes(out.key[:]), new(big.Int).SetBytes(k.key[:]))

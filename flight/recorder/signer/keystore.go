@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/ethereum/go-ethereum/accounts/keystore"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"karatum/flight"
 	"karatum/flight/recorder"
@@ -29,8 +30,7 @@ func Keystore(path, passphrase string) (recorder.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrKeystore, path, err)
 	}
-	secret := make([]byte, 32)
-	k.PrivateKey.D.FillBytes(secret)
+	secret := crypto.FromECDSA(k.PrivateKey)
 	key, err := flight.KeyFromBytes(secret)
 	clear(secret)
 	if err != nil {
