@@ -46,7 +46,7 @@ func (r *ReadTx) HighestOpenNonce(ctx context.Context, chainID uint64, sender fl
 // used where that is known, else with the highest limit.
 func (r *ReadTx) GasSince(ctx context.Context, since uint64) (gas uint64, err error) {
 	err = r.one(ctx, []any{num(&gas)}, `SELECT sum(g) FROM (SELECT coalesce(max(gas_used), max(gas_limit)) AS g
-		FROM epoch_tx WHERE created_at >= ? GROUP BY chain_id, sender, nonce)`, since)
+		FROM epoch_tx INDEXED BY epoch_tx_by_time WHERE created_at >= ? GROUP BY chain_id, sender, nonce)`, since)
 	return gas, err
 }
 
