@@ -100,7 +100,8 @@ func refusal(method string, code int, message string, data []byte) error {
 		e.Kind = ErrRateLimited
 	case has("indexing is in progress"):
 		e.Kind = ErrIndexing
-	case code == 4444, has("missing trie node", "pruned", "historical state", "state not available", "state is not available", "no state available"):
+	case code == 4444, has("missing trie node", "pruned", "historical state", "state not available", "state is not available", "no state available",
+		"pruning", "world state unavailable", "archive", "proof window", "missing state", "state histories"):
 		e.Kind = ErrPruned
 	case code == 3, has("execution reverted", "revert"):
 		e.Reason = ErrReverted

@@ -35,8 +35,18 @@ type Options struct {
 	Timeout time.Duration
 	// MaxResponseBytes is the limit of one answer. Defaults to 8 MiB.
 	MaxResponseBytes int64
-	// ChainID, unless 0, is what Dial expects the node to serve.
+	// ChainID, unless 0, is what Dial expects the node to serve, and what every
+	// node is asked again before a transaction is sent to it.
 	ChainID uint64
+	// BatchSize is the most calls in one exchange of a batch. Defaults to 100.
+	BatchSize int
+	// InFlight is the most exchanges with one host at a time. Defaults to 16.
+	InFlight int
+	// PerSecond is the most exchanges with one host in a second. 0 is no limit.
+	PerSecond int
+	// HedgeAfter is how long a read waits for one node before the next is asked
+	// too; the first answer counts. 0 asks the next only after a failure.
+	HedgeAfter time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -46,10 +56,16 @@ func (o Options) withDefaults() Options {
 	if o.MaxResponseBytes <= 0 {
 		o.MaxResponseBytes = 8 << 20
 	}
+	if o.BatchSize <= 0 {
+		o.BatchSize = 100
+	}
+	if o.InFlight <= 0 {
+		o.InFlight = 16
+	}
 	return o
 }
 
-// A Client calls one node. Its methods are safe for concurrent use; their errors
+// A Client calls one node, or several of one chain. Its methods are safe for concurrent use; their errors
 // are [CallError]s, except when the caller's context was cancelled.
 type Client struct {
 	t       Transport
@@ -59,24 +75,39 @@ type Client struct {
 // Dial prepares a client for an http or https URL and, if o.ChainID is set, asks
 // the node for its chain; otherwise nothing is sent.
 func Dial(ctx context.Context, url string, o Options) (*Client, error) {
+	return DialAll(ctx, []string{url}, o)
+}
+
+// DialAll is Dial for several nodes of one chain. A call goes to the first; what
+// it cannot serve (it is unreachable, slow, limits us, has pruned the history or
+// talks nonsense) goes to the next. A node that serves another chain is an error
+// that wraps [ErrWrongChain]; one that cannot be asked now is asked before its
+// first use, as long as another could.
+func DialAll(ctx context.Context, urls []string, o Options) (*Client, error) {
 	o = o.withDefaults()
-	t, err := newHTTP(url, o)
+	p, err := newPool(urls, o)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{t, o.Timeout}
-	if o.ChainID == 0 {
-		return c, nil
-	}
-	id, err := c.ChainID(ctx)
-	if err == nil && id != o.ChainID {
-		err = fmt.Errorf("%w: %d, want %d", ErrWrongChain, id, o.ChainID)
-	}
-	if err != nil {
-		c.Close()
+	if err := p.checkChain(ctx); err != nil {
+		p.Close()
 		return nil, err
 	}
-	return c, nil
+	return &Client{p, o.Timeout * time.Duration(len(p.hosts))}, nil
+}
+
+// Nodes is one client for each URL of c, which share its limits and belong to
+// it: what they say can be compared. A client made otherwise is its only node.
+func (c *Client) Nodes() []*Client {
+	p, ok := c.t.(*pool)
+	if !ok || len(p.hosts) == 1 {
+		return []*Client{c}
+	}
+	out := make([]*Client, len(p.hosts))
+	for i, h := range p.hosts {
+		out[i] = &Client{&pool{hosts: []*host{h}, chainID: p.chainID}, c.timeout / time.Duration(len(p.hosts))}
+	}
+	return out
 }
 
 // NewInProc is a client for a node in this process. Close leaves r open.
@@ -197,12 +228,25 @@ func (c *Client) TransactionByHash(ctx context.Context, hash common.Hash) (Tx, e
 // TransactionReceipt is the receipt of a mined transaction; ErrNotFound while it
 // is pending or unknown.
 func (c *Client) TransactionReceipt(ctx context.Context, hash common.Hash) (Receipt, error) {
+	raw, err := c.call(ctx, "eth_getTransactionReceipt", hash)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return ParseReceipt(raw, hash)
+}
+
+// ParseReceipt reads what eth_getTransactionReceipt answered for a transaction.
+// Whatever is wrong with it is [ErrMalformed].
+func ParseReceipt(raw json.RawMessage, hash common.Hash) (Receipt, error) {
 	const method = "eth_getTransactionReceipt"
-	r, err := get(ctx, c, decodeReceipt, method, hash)
-	if err == nil && r.TxHash != hash {
+	r, err := decodeReceipt(raw)
+	switch {
+	case err != nil:
+		return Receipt{}, malformed(method, "%s", quote(err.Error()))
+	case r.TxHash != hash:
 		return Receipt{}, malformed(method, "receipt of %s, asked for %s", r.TxHash, hash)
 	}
-	return r, err
+	return r, nil
 }
 
 // A Call is a message to a contract.

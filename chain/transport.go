@@ -40,10 +40,12 @@ func RedactURL(raw string) string {
 }
 
 type httpTransport struct {
-	url    string
-	client *http.Client
-	limit  int64
-	lastID atomic.Uint64
+	url       string
+	client    *http.Client
+	limit     int64         // bytes of one answer
+	timeout   time.Duration // of one exchange of a batch
+	lastID    atomic.Uint64
+	batchSize atomic.Int32 // calls that the node takes in one exchange, as far as known
 }
 
 // newHTTP prepares calls to an http or https URL. It connects to nothing yet.
@@ -57,15 +59,18 @@ func newHTTP(raw string, o Options) (*httpTransport, error) {
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 64 << 10
-	return &httpTransport{
-		url:   u.String(),
-		limit: o.MaxResponseBytes,
+	h := &httpTransport{
+		url:     u.String(),
+		limit:   o.MaxResponseBytes,
+		timeout: o.Timeout,
 		client: &http.Client{
 			Transport: t,
 			// A redirect could carry the call, and credentials, anywhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-	}, nil
+	}
+	h.batchSize.Store(int32(o.BatchSize))
+	return h, nil
 }
 
 func (t *httpTransport) Close() { t.client.CloseIdleConnections() }
@@ -86,25 +91,37 @@ func (t *httpTransport) Call(ctx context.Context, method string, params ...any) 
 	if err != nil {
 		return nil, fmt.Errorf("chain: %s: %w", method, err)
 	}
+	status, header, answer, err := t.post(ctx, method, body)
+	if err != nil {
+		return nil, err
+	}
+	return parseAnswer(method, id, status, header.Get("Retry-After"), answer)
+}
+
+// errAnswerTooLong marks an answer beyond the limit, so that a batch can be cut.
+var errAnswerTooLong = errors.New("answer is too long")
+
+// post sends one body; its error is a CallError.
+func (t *httpTransport) post(ctx context.Context, method string, body []byte) (status int, header http.Header, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, &CallError{Method: method, Kind: ErrUnavailable, Message: "request could not be made"}
+		return 0, nil, nil, &CallError{Method: method, Kind: ErrUnavailable, Message: "request could not be made"}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	res, err := t.client.Do(req)
 	if err != nil {
-		return nil, unreached(method, err)
+		return 0, nil, nil, unreached(method, err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, t.limit+1))
+	answer, err = io.ReadAll(io.LimitReader(res.Body, t.limit+1))
 	if err != nil {
-		return nil, unreached(method, err)
+		return 0, nil, nil, unreached(method, err)
 	}
 	if int64(len(answer)) > t.limit {
-		return nil, malformed(method, "answer is longer than %d bytes", t.limit)
+		return 0, nil, nil, &CallError{Method: method, Kind: ErrMalformed, Reason: errAnswerTooLong, Message: fmt.Sprintf("more than %d bytes", t.limit)}
 	}
-	return parseAnswer(method, id, res.StatusCode, res.Header.Get("Retry-After"), answer)
+	return res.StatusCode, res.Header, answer, nil
 }
 
 // parseAnswer reads an HTTP answer. A valid JSON-RPC error counts more than the

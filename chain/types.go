@@ -56,6 +56,7 @@ type Receipt struct {
 	BlockNumber       uint64
 	Index             uint64 // position in the block
 	GasUsed           uint64
+	CumulativeGasUsed uint64   // of the block up to and with this transaction; 0 if the node does not say
 	EffectiveGasPrice *big.Int // wei per gas; nil if the node does not say
 	L1Fee             *big.Int // wei, OP-stack only, else nil
 	Logs              []Log
@@ -209,6 +210,7 @@ func decodeReceipt(raw json.RawMessage) (Receipt, error) {
 		BlockNumber       *quantity       `json:"blockNumber"`
 		Index             *quantity       `json:"transactionIndex"`
 		GasUsed           *quantity       `json:"gasUsed"`
+		CumulativeGasUsed *quantity       `json:"cumulativeGasUsed"`
 		EffectiveGasPrice *quantity       `json:"effectiveGasPrice"`
 		L1Fee             *quantity       `json:"l1Fee"`
 		Logs              *[]logJSON      `json:"logs"`
@@ -228,6 +230,7 @@ func decodeReceipt(raw json.RawMessage) (Receipt, error) {
 		BlockNumber:       f.uint64("blockNumber", j.BlockNumber),
 		Index:             f.uint64("transactionIndex", j.Index),
 		GasUsed:           f.uint64("gasUsed", j.GasUsed),
+		CumulativeGasUsed: f.optional("cumulativeGasUsed", j.CumulativeGasUsed),
 		EffectiveGasPrice: j.EffectiveGasPrice.big(),
 		L1Fee:             j.L1Fee.big(),
 	}

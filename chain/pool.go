@@ -1,0 +1,327 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const methodSend = "eth_sendRawTransaction"
+
+// A pool spreads calls over nodes of one chain, in the order of the operator.
+type pool struct {
+	hosts   []*host
+	chainID uint64        // 0 = whichever
+	hedge   time.Duration // 0 = never
+}
+
+// A host is one node and what we owe it: a bounded number of exchanges at a
+// time and in a second, and a rest when it asks for one or fails.
+type host struct {
+	t       *httpTransport
+	slots   chan struct{}
+	spacing time.Duration // between the starts of two exchanges
+	timeout time.Duration // of one exchange
+
+	mu      sync.Mutex // guards what follows
+	next    time.Time  // the earliest start of the next exchange
+	rest    time.Time  // until then other hosts are preferred
+	fails   int        // in a row
+	checked bool       // it serves the chain that it should
+}
+
+func newPool(urls []string, o Options) (*pool, error) {
+	if len(urls) == 0 {
+		return nil, errors.New("chain: no node URL")
+	}
+	p := &pool{chainID: o.ChainID, hedge: o.HedgeAfter}
+	for _, url := range urls {
+		t, err := newHTTP(url, o)
+		if err != nil {
+			return nil, err
+		}
+		h := &host{t: t, slots: make(chan struct{}, o.InFlight), timeout: o.Timeout, checked: o.ChainID == 0}
+		if o.PerSecond > 0 {
+			h.spacing = time.Second / time.Duration(o.PerSecond)
+		}
+		p.hosts = append(p.hosts, h)
+	}
+	return p, nil
+}
+
+func (p *pool) Close() {
+	for _, h := range p.hosts {
+		h.t.Close()
+	}
+}
+
+// checkChain asks every host for its chain. It fails if one serves another, or
+// if none could be asked.
+func (p *pool) checkChain(ctx context.Context) error {
+	if p.chainID == 0 {
+		return nil
+	}
+	errs := make([]error, len(p.hosts))
+	var wg sync.WaitGroup
+	for i, h := range p.hosts {
+		wg.Go(func() { errs[i] = h.check(ctx, p.chainID) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if errors.Is(err, ErrWrongChain) {
+			return err
+		}
+	}
+	if slices.Contains(errs, nil) {
+		return nil
+	}
+	return errs[0]
+}
+
+// check asks a host for its chain.
+func (h *host) check(ctx context.Context, want uint64) error {
+	const method = "eth_chainId"
+	limited, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	raw, err := h.t.Call(limited, method)
+	if err != nil {
+		return err
+	}
+	id, err := decodeUint64(raw)
+	if err != nil {
+		return malformed(method, "%s", quote(err.Error()))
+	}
+	if id != want {
+		return fmt.Errorf("%w: %d, want %d", ErrWrongChain, id, want)
+	}
+	h.mu.Lock()
+	h.checked = true
+	h.mu.Unlock()
+	return nil
+}
+
+// order is the hosts in the operator's order, those at rest last, the first to
+// wake before the others.
+func (p *pool) order() []*host {
+	if len(p.hosts) == 1 {
+		return p.hosts
+	}
+	now := time.Now()
+	rest := make(map[*host]time.Duration, len(p.hosts))
+	for _, h := range p.hosts {
+		h.mu.Lock()
+		rest[h] = max(0, h.rest.Sub(now))
+		h.mu.Unlock()
+	}
+	out := slices.Clone(p.hosts)
+	slices.SortStableFunc(out, func(a, b *host) int { return cmp.Compare(rest[a], rest[b]) })
+	return out
+}
+
+// passOn reports a failure that another node may not have.
+func passOn(err error) bool {
+	for _, class := range []error{ErrUnavailable, ErrTimeout, ErrRateLimited, ErrMalformed, ErrIndexing, ErrPruned, ErrWrongChain} {
+		if errors.Is(err, class) {
+			return true
+		}
+	}
+	return false
+}
+
+type answer struct {
+	raw json.RawMessage
+	err error
+}
+
+// Call implements [Transport]: the first host's answer, or that of the next one
+// if it fails or, for reads, is slow. Failed everywhere, the first failure is told.
+func (p *pool) Call(ctx context.Context, method string, params ...any) (json.RawMessage, error) {
+	hosts := p.order()
+	if len(hosts) == 1 {
+		return hosts[0].call(ctx, p.chainID, method, params)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of the slower ones
+	answers := make(chan answer, len(hosts))
+	asked, open := 0, 0
+	ask := func() {
+		h := hosts[asked]
+		asked, open = asked+1, open+1
+		go func() {
+			raw, err := h.call(ctx, p.chainID, method, params)
+			answers <- answer{raw, err}
+		}()
+	}
+	ask()
+	var failure error
+	for open > 0 {
+		hedge, stop := p.hedgeTimer(method, asked < len(hosts))
+		select {
+		case a := <-answers:
+			open--
+			if a.err == nil || !passOn(a.err) {
+				stop()
+				return a.raw, a.err
+			}
+			failure = cmp.Or(failure, a.err)
+			if asked < len(hosts) {
+				ask()
+			}
+		case <-hedge:
+			ask()
+		}
+		stop()
+	}
+	return nil, failure
+}
+
+// hedgeTimer fires when the next host should be asked as well; a transaction is
+// sent to one host at a time.
+func (p *pool) hedgeTimer(method string, more bool) (<-chan time.Time, func()) {
+	if p.hedge <= 0 || !more || method == methodSend {
+		return nil, func() {}
+	}
+	t := time.NewTimer(p.hedge)
+	return t.C, func() { t.Stop() }
+}
+
+// Batch implements [Batcher]: each host gets the calls that the ones before it
+// could not serve.
+func (p *pool) Batch(ctx context.Context, calls []*BatchCall) {
+	for _, h := range p.order() {
+		for _, call := range calls {
+			call.Err = nil
+		}
+		h.batch(ctx, p.chainID, calls)
+		calls = slices.DeleteFunc(slices.Clone(calls), func(c *BatchCall) bool { return c.Err == nil || !passOn(c.Err) })
+		if len(calls) == 0 || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// call makes one call within the host's limits.
+func (h *host) call(ctx context.Context, chainID uint64, method string, params []any) (json.RawMessage, error) {
+	limited, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	if err := h.enter(limited, method); err != nil {
+		return nil, err
+	}
+	defer h.leave()
+	if err := h.ready(limited, chainID, method); err != nil {
+		return nil, err
+	}
+	raw, err := h.t.Call(limited, method, params...)
+	h.note(ctx, err)
+	return raw, err
+}
+
+// batch makes a batch within the host's limits; its exchanges count as one.
+func (h *host) batch(ctx context.Context, chainID uint64, calls []*BatchCall) {
+	const method = "batch"
+	err := h.enter(ctx, method)
+	if err == nil {
+		defer h.leave()
+		err = h.ready(ctx, chainID, method)
+	}
+	if err != nil {
+		for _, call := range calls {
+			call.Err = err
+		}
+		return
+	}
+	h.t.Batch(ctx, calls)
+	var worst error
+	for _, call := range calls {
+		if call.Err != nil && passOn(call.Err) {
+			worst = call.Err
+		}
+	}
+	h.note(ctx, worst)
+}
+
+// ready checks the host's chain before its first use and before every send.
+func (h *host) ready(ctx context.Context, chainID uint64, method string) error {
+	h.mu.Lock()
+	checked := h.checked
+	h.mu.Unlock()
+	if chainID == 0 || checked && method != methodSend {
+		return nil
+	}
+	err := h.check(ctx, chainID)
+	if err != nil {
+		h.note(ctx, err)
+	}
+	return err
+}
+
+// enter waits for a free slot and for the host's pace.
+func (h *host) enter(ctx context.Context, method string) error {
+	select {
+	case h.slots <- struct{}{}:
+	case <-ctx.Done():
+		return unreached(method, ctx.Err())
+	}
+	if err := h.pace(ctx); err != nil {
+		<-h.slots
+		return unreached(method, err)
+	}
+	return nil
+}
+
+func (h *host) leave() { <-h.slots }
+
+func (h *host) pace(ctx context.Context) error {
+	if h.spacing == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	now := time.Now()
+	start := h.next
+	if start.Before(now) {
+		start = now
+	}
+	h.next = start.Add(h.spacing)
+	h.mu.Unlock()
+	timer := time.NewTimer(start.Sub(now))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// The rest of a host after failures in a row: the first is short, since most
+// failures are; each further one doubles it.
+const (
+	restFirst = time.Second
+	restMost  = 5 * time.Minute
+)
+
+// note lets a failing host rest: as long as it asks for, or longer with each
+// failure in a row. A call that was cancelled from outside says nothing of it.
+func (h *host) note(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil || !passOn(err) || errors.Is(err, ErrPruned) {
+		h.fails, h.rest = 0, time.Time{}
+		return
+	}
+	pause := min(restFirst<<min(h.fails, 20), restMost)
+	var call *CallError
+	if errors.As(err, &call) && call.RetryAfter > 0 {
+		pause = call.RetryAfter
+	}
+	h.fails++
+	h.rest = time.Now().Add(pause)
+}
