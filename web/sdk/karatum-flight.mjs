@@ -1,7 +1,7 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: 0abb417a9172e0e6bb5071749ef1b8479c7645b6c9be4c48aa66c47ad72873b8
+// sha256: 0fa08483f19911a4ce289d1984ec4f3196204d7a2fbbf76edf823ad1c10904cb
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
@@ -733,25 +733,7 @@ export async function verifyAnchor(input, { rpc, attester, eas } = {}) {
   } catch (e) { return refused(e); }
 }
 
-// ==== End of the verifier: everything above is a module by itself
-
-// ---- Trees, headers, receipts and rating: what a recorder or a node makes
-
-function levels(items) {
-  if (!items.length) fail('PROOF', 'a tree needs an item');
-  const out = [items.map(leafHash)];
-  for (let row = out[0]; row.length > 1; out.push(row)) {
-    row = Array.from({ length: Math.ceil(row.length / 2) }, (_, i) => 2 * i + 1 < row.length ? nodeHash(row[2 * i], row[2 * i + 1]) : row[2 * i]);
-  }
-  return out;
-}
-
-export const merkleRoot = (items) => levels(items).at(-1)[0];
-
-export function merkleProof(items, index) {
-  const siblings = levels(items).slice(0, -1).flatMap((row, level) => row[Math.floor(index / 2 ** level) ^ 1] ?? []);
-  return { index, size: items.length, siblings };
-}
+// ---- Batches and receipts by themselves
 
 /** Refuses a header that is malformed or impossible by itself (spec section 4) and names its field. */
 export function checkHeader(h) {
@@ -783,6 +765,26 @@ export function verifyReceipt(r) {
   }
   const signer = recover(textDigest(signed), r.signature);
   return signer === r.node ? signer : fail('RECEIPT', `the receipt is signed by ${signer}, not by ${r.node}`);
+}
+
+// ==== End of the verifier: everything above is a module by itself
+
+// ---- Trees and rating: what a recorder or a node makes
+
+function levels(items) {
+  if (!items.length) fail('PROOF', 'a tree needs an item');
+  const out = [items.map(leafHash)];
+  for (let row = out[0]; row.length > 1; out.push(row)) {
+    row = Array.from({ length: Math.ceil(row.length / 2) }, (_, i) => 2 * i + 1 < row.length ? nodeHash(row[2 * i], row[2 * i + 1]) : row[2 * i]);
+  }
+  return out;
+}
+
+export const merkleRoot = (items) => levels(items).at(-1)[0];
+
+export function merkleProof(items, index) {
+  const siblings = levels(items).slice(0, -1).flatMap((row, level) => row[Math.floor(index / 2 ** level) ^ 1] ?? []);
+  return { index, size: items.length, siblings };
 }
 
 /** The field rating (spec section 8): Wilson lower bound times 24, or null where nothing is decided. */
@@ -1413,10 +1415,11 @@ export async function conformance(vectors, print = console.log) {
   return { passed, failed, notCovered };
 }
 
-/** Verifies whatever the document is: disclosure, equivocation, or the anchoring of a batch. */
+/** Verifies whatever the document is: disclosure, alone or joined with the proof of its batch as {disclosure, proof}, equivocation, or the anchoring of a batch. */
 export async function verify(input, options = {}) {
   let v;
   try { v = read(input); } catch (e) { return refused(e); }
+  if (isObject(v) && has(v, 'disclosure')) return verifyDisclosure(v.disclosure, { ...options, anchoring: v.proof });
   if (isObject(v) && has(v, 'type')) return verifyEquivocation(v, options);
   if (isObject(v) && has(v, 'epoch')) return options.rpc ? verifyAnchor(v, options) : verifyEpochProof(v);
   return verifyDisclosure(v, options);

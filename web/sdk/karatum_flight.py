@@ -2,7 +2,7 @@
 # Karatum Flight Record v1 in one file: verifier, recorder and checker. Standard library only.
 # For Python 3.9+. The JavaScript twin, karatum-flight.mjs, has the same parts in the same order.
 # version: 1.0.0
-# sha256: 174011ff5972ab15560a98d2a030ca235c39f199cc3cdb769bda36bbd00fc29d
+# sha256: 9858c7cf1134df3ae79729abf34f41404fa20dbf7a3423c31ac0959f6afff434
 # The hash is of this file without its sha256 line: grep -v '^# sha256:' karatum_flight.py | sha256sum
 """Verifier, recorder and checker for Karatum Flight Record v1.
 
@@ -1050,32 +1050,7 @@ def verify_anchor(data, rpc=None, attester=None, eas=None):
     return _verdict([epoch, _run_row("anchor", "ANCHOR", lambda: _check_anchor_row(a, rpc, attester, eas))])
 
 
-# ==== End of the verifier
-
-# ---- Trees, headers, receipts and rating: what a recorder or a node makes
-
-
-def _levels(items):
-    if not items:
-        _fail("PROOF", "a tree needs an item")
-    out = [[leaf_hash(i) for i in items]]
-    while len(out[-1]) > 1:
-        row = out[-1]
-        out.append([_node_hash(row[i], row[i + 1]) if i + 1 < len(row) else row[i] for i in range(0, len(row), 2)])
-    return out
-
-
-def merkle_root(items):
-    return _levels(items)[-1][0]
-
-
-def merkle_proof(items, index):
-    siblings, at = [], index
-    for row in _levels(items)[:-1]:
-        if at ^ 1 < len(row):
-            siblings.append(row[at ^ 1])
-        at //= 2
-    return {"index": index, "size": len(items), "siblings": siblings}
+# ---- Batches and receipts by themselves
 
 
 def check_header(h):
@@ -1124,6 +1099,34 @@ def verify_receipt(r):
         signed = receipt_group_text(group)
     signer = recover(text_digest(signed), r["signature"])
     return signer if signer == r["node"] else _fail("RECEIPT", f"the receipt is signed by {signer}, not by {r['node']}")
+
+
+# ==== End of the verifier
+
+# ---- Trees and rating: what a recorder or a node makes
+
+
+def _levels(items):
+    if not items:
+        _fail("PROOF", "a tree needs an item")
+    out = [[leaf_hash(i) for i in items]]
+    while len(out[-1]) > 1:
+        row = out[-1]
+        out.append([_node_hash(row[i], row[i + 1]) if i + 1 < len(row) else row[i] for i in range(0, len(row), 2)])
+    return out
+
+
+def merkle_root(items):
+    return _levels(items)[-1][0]
+
+
+def merkle_proof(items, index):
+    siblings, at = [], index
+    for row in _levels(items)[:-1]:
+        if at ^ 1 < len(row):
+            siblings.append(row[at ^ 1])
+        at //= 2
+    return {"index": index, "size": len(items), "siblings": siblings}
 
 
 def rating(confirmed, contradicted):
@@ -1953,11 +1956,14 @@ def conformance(vectors, out=print):
 
 
 def verify(data, rpc=None, attester=None):
-    """Verifies whatever the document is: disclosure, equivocation, or the anchoring of a batch."""
+    """Verifies whatever the document is: disclosure, alone or joined with the proof of its batch as {disclosure, proof},
+    equivocation, or the anchoring of a batch."""
     try:
         v = _read(data)
     except FlightError as e:
         return _refused(e)
+    if isinstance(v, dict) and "disclosure" in v:
+        return verify_disclosure(v["disclosure"], anchoring=v.get("proof"), rpc=rpc, attester=attester)
     if isinstance(v, dict) and "type" in v:
         return verify_equivocation(v)
     if isinstance(v, dict) and "epoch" in v:

@@ -234,6 +234,7 @@ func TestVerifyCommand(t *testing.T) {
 		{"tampered", v.Tampered[0].Disclosure, false, []string{"ok   signature", "FAIL reveal", "refused: COMMITMENT: "}},
 		{"evidence", v.BrokenChain, true, []string{"ok   a ", "ok   b ", "ok   contradiction", "all checks passed"}},
 		{"anchoring", anchoring(v), true, []string{"ok   epoch"}},
+		{"bundle", object{"disclosure": v.Disclosures[2], "proof": anchoring(v)}, true, []string{"ok   signature", "ok   epoch"}},
 		{"not ours", []int{1}, false, []string{"refused: BAD_REQUEST: "}},
 	} {
 		file := filepath.Join(t.TempDir(), "document.json")
