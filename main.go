@@ -29,6 +29,7 @@ import (
 	"karatum/app"
 	"karatum/app/agentcli"
 	"karatum/app/cli"
+	"karatum/chain/replay"
 	"karatum/flight"
 	"karatum/store"
 	"karatum/testvectors"
@@ -110,14 +111,14 @@ func conformanceCommand(*pflag.FlagSet) func(context.Context, *cli.Call) error {
 }
 
 func verifyCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
-	rpcURL := fs.String("rpc-url", "", "JSON-RPC of the chain to compare with; without one nothing is asked of anybody")
-	attester := fs.String("attester", "", "address that must have sent the attestation; with --rpc-url and without this an anchor is not \"all passed\" and the exit code is 1, for anyone can attest")
+	rpcURLs := fs.StringArray("rpc-url", nil, "JSON-RPC of a chain to compare with, repeatable; without one nothing is asked of anybody. With one, the exit code is 1 where something that a chain decides stayed open")
+	attester := fs.String("attester", "", "address that must have sent the attestation; without it an anchor's attester is unpinned and stays open, for anyone can attest")
 	asJSON := fs.Bool("json", false, "print the report as JSON")
 	return func(ctx context.Context, c *cli.Call) error {
 		if len(c.Args) == 0 {
 			return cli.Refusef("name a FILE to verify, or - for standard input")
 		}
-		opts, done, err := app.DialVerify(ctx, *rpcURL, *attester)
+		opts, done, err := app.DialVerify(ctx, *rpcURLs, *attester)
 		if err != nil {
 			return cli.Refuse(err)
 		}
@@ -333,8 +334,12 @@ func start(ctx context.Context, cfg app.Config, logTo io.Writer) (_ *node, err e
 		return nil, err
 	}
 	n.closeLater(n.chains.Close)
+	replayer, err := replay.New(replay.Options{CacheDir: filepath.Join(cfg.Data, app.ReplayCache), CacheBytes: app.ReplayCacheBytes})
+	if err != nil {
+		return nil, err
+	}
 	a := app.New(cfg, app.Deps{
-		Store: st, Keys: keys, Anchor: n.chains.Anchor, Chains: n.chains.ByID, Log: log, Now: time.Now, Version: version(),
+		Store: st, Keys: keys, Anchor: n.chains.Anchor, Chains: n.chains.ByID, Clients: n.chains.Clients, Replayer: replayer, Log: log, Now: time.Now, Version: version(),
 		Checkpoint: app.KillPoint(os.Getenv),
 	})
 	return n, n.serve(ctx, cfg, a, ln, log)

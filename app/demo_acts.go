@@ -216,7 +216,7 @@ func (d *demo) anchor(ctx context.Context) error {
 	if v.Anchor.TxHash == nil || v.Anchor.BlockNumber == nil {
 		return fmt.Errorf("the proof names no transaction: %s", raw)
 	}
-	checked := Verify(ctx, [][]byte{raw}, VerifyOptions{Chain: d.chain, Attester: &a.attester})
+	checked := Verify(ctx, [][]byte{raw}, VerifyOptions{Chains: []VerifyChain{d.chain}, Attester: &a.attester})
 	d.expect(checked.OK, "transaction %s in block %d attests its root", v.Anchor.TxHash.String()[:10], *v.Anchor.BlockNumber)
 	d.say("            %s/epochs/%s", d.node.URL, v.Epoch.Root)
 	return nil
@@ -313,7 +313,7 @@ func (d *demo) verify(ctx context.Context) error {
 	d.judge(ctx, "bundle.json", true, "", VerifyOptions{})
 	d.judge(ctx, "tampered.json", false, flight.CheckCommitment, VerifyOptions{})
 	d.judge(ctx, "evidence.json", true, "", VerifyOptions{})
-	d.judge(ctx, "bundle.json", true, "", VerifyOptions{Chain: d.chain, Attester: &a.attester})
+	d.judge(ctx, "bundle.json", true, "", VerifyOptions{Chains: []VerifyChain{d.chain}, Attester: &a.attester})
 	return nil
 }
 
@@ -322,7 +322,7 @@ func (d *demo) file(name string) string { return filepath.Join(d.node.Dir, name)
 // judge verifies a file and expects the outcome, a failure naming its check.
 func (d *demo) judge(ctx context.Context, name string, ok bool, failing flight.CheckCode, o VerifyOptions) {
 	line := "karatum verify " + d.file(name)
-	if o.Chain != nil {
+	if len(o.Chains) > 0 {
 		line += " --rpc-url " + d.node.ChainURL + " --attester " + o.Attester.String()
 	}
 	doc, err := os.ReadFile(d.file(name))

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -45,8 +47,8 @@ type VerifyChain interface {
 
 // VerifyOptions say whom a verification may ask and whom it expects.
 type VerifyOptions struct {
-	Chain    VerifyChain     // nil: offline
-	Attester *flight.Address // nil: whoever attested is named, and the result stays partial
+	Chains   []VerifyChain   // none: offline. Each is asked which chain it serves
+	Attester *flight.Address // nil: whoever attested is named, and the result is not "all passed"
 }
 
 // A Verification is the outcome of [Verify]. Its JSON is a documented promise.
@@ -54,8 +56,10 @@ type Verification struct {
 	Documents []string       `json:"documents"` // kinds found, in the order given
 	Checks    []flight.Check `json:"checks"`
 	Verdict   string         `json:"verdict"` // one sentence
-	// OK is the exit code 0: no check failed, and where a chain was asked, the
-	// attester was pinned.
+	// Open is what a chain would decide and did not.
+	Open []string `json:"open"`
+	// OK is the exit code 0: no check failed and, where a chain was asked, nothing
+	// stayed open.
 	OK bool `json:"ok"`
 }
 
@@ -90,17 +94,36 @@ func Verify(ctx context.Context, docs [][]byte, o VerifyOptions) *Verification {
 }
 
 type verification struct {
-	ctx      context.Context
-	opts     VerifyOptions
-	parts    verifyParts
-	claim    *flight.Report // of a disclosure that passed
-	checks   []flight.Check
-	unpinned bool // a chain was asked, and nobody said who should have attested
-	offline  bool // something a chain would have decided was left out
+	ctx    context.Context
+	opts   VerifyOptions
+	parts  verifyParts
+	claim  *flight.Report // of a disclosure that passed
+	checks []flight.Check
+	open   []string
 }
 
 func (v *verification) add(code flight.CheckCode, state flight.CheckState, format string, args ...any) {
-	v.checks = append(v.checks, flight.Check{Code: code, State: state, Detail: fmt.Sprintf(format, args...)})
+	v.checks = append(v.checks, flight.Check{Code: code, State: state, Detail: oneLine(fmt.Sprintf(format, args...))})
+}
+
+// oneLine escapes what would let a document print lines, or move the cursor, in
+// the report about itself.
+func oneLine(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+	}
+	return b.String()
+}
+
+// undecided skips a check that a chain would decide.
+func (v *verification) undecided(code flight.CheckCode, format string, args ...any) {
+	v.skip(code, format, args...)
+	v.open = append(v.open, v.checks[len(v.checks)-1].Detail)
 }
 
 func (v *verification) pass(code flight.CheckCode, format string, args ...any) {
@@ -137,15 +160,17 @@ func (v *verification) result() *Verification {
 			}
 		}
 	}
+	out.Open = append([]string{}, v.open...)
+	out.OK = failed == 0 && (len(v.open) == 0 || len(v.opts.Chains) == 0)
 	switch {
 	case failed > 0:
 		out.Verdict = fmt.Sprintf("FAILED: %d of %d checks failed, first %s", failed, passed+failed, first)
-	case v.unpinned:
-		out.Verdict = fmt.Sprintf("%d checks passed, but the attester is unpinned: anyone can attest, so say with --attester whom you expect", passed)
-	case v.offline:
-		out.Verdict, out.OK = fmt.Sprintf("all %d offline checks passed; nothing was compared with a chain (--rpc-url does that)", passed), true
+	case len(v.open) == 0:
+		out.Verdict = fmt.Sprintf("all %d checks passed", passed)
+	case len(v.opts.Chains) == 0:
+		out.Verdict = fmt.Sprintf("all %d offline checks passed; nothing was compared with a chain (--rpc-url does that)", passed)
 	default:
-		out.Verdict, out.OK = fmt.Sprintf("all %d checks passed", passed), true
+		out.Verdict = fmt.Sprintf("%d checks passed, NOT all: %s", passed, strings.Join(v.open, "; "))
 	}
 	return out
 }
@@ -156,7 +181,9 @@ func (v *verification) checkDisclosure() {
 		return
 	}
 	r := d.Verify()
-	v.checks = append(v.checks, r.Checks...)
+	for _, c := range r.Checks {
+		v.add(c.Code, c.State, "%s", c.Detail)
+	}
 	if r.Err() == nil {
 		v.claim = r
 	}
@@ -244,25 +271,31 @@ func (v *Verification) Print(w io.Writer, asJSON bool) error {
 }
 
 // DialVerify makes the options of a verification from the flags of karatum verify.
-// Without a URL it stays offline. done gives the connection up.
-func DialVerify(ctx context.Context, rpcURL, attester string) (o VerifyOptions, done func(), err error) {
+// Without a URL it stays offline. done gives the connections up.
+func DialVerify(ctx context.Context, rpcURLs []string, attester string) (o VerifyOptions, done func(), err error) {
+	var clients []*chain.Client
+	done = func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}
 	if attester != "" {
 		a, err := flight.ParseAddress(strings.ToLower(attester))
 		if err != nil {
-			return o, nil, fmt.Errorf("--attester: %w", err)
+			return o, done, fmt.Errorf("--attester: %w", err)
 		}
-		if rpcURL == "" {
-			return o, nil, errors.New("--attester is compared with a chain; name one with --rpc-url")
+		if len(rpcURLs) == 0 {
+			return o, done, errors.New("--attester is compared with a chain; name one with --rpc-url")
 		}
 		o.Attester = &a
 	}
-	if rpcURL == "" {
-		return o, func() {}, nil
+	for _, url := range rpcURLs {
+		c, err := chain.Dial(ctx, url, chain.Options{})
+		if err != nil {
+			done()
+			return o, func() {}, fmt.Errorf("--rpc-url: %w", err)
+		}
+		clients, o.Chains = append(clients, c), append(o.Chains, c)
 	}
-	c, err := chain.Dial(ctx, rpcURL, chain.Options{})
-	if err != nil {
-		return o, nil, fmt.Errorf("--rpc-url: %w", err)
-	}
-	o.Chain = c
-	return o, c.Close, nil
+	return o, done, nil
 }

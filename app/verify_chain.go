@@ -12,47 +12,42 @@ import (
 	"karatum/flight"
 )
 
-// checkChain compares the anchor and the claim with the chain that the RPC
-// serves. The RPC is taken at its word; a doubter asks another one.
+// checkChain compares the anchor and the claim with the chains that the RPCs
+// serve. An RPC is taken at its word; a doubter asks another one.
 func (v *verification) checkChain() {
-	anchored := v.parts.proof != nil
-	step := v.claimStep()
-	if !anchored && step == nil {
+	served, ok := v.serving()
+	if !ok {
 		return
 	}
-	if v.opts.Chain == nil {
-		v.offline = true
-		if anchored {
-			v.skip(CheckAnchorTx, "the anchor was not checked against a chain")
+	if p := v.parts.proof; p != nil {
+		if c := served[p.Anchor.ChainID]; c != nil {
+			v.checkAnchor(c)
+		} else {
+			v.undecided(CheckAnchorTx, "the anchor was not checked against chain %d", p.Anchor.ChainID)
 		}
-		if step != nil {
-			v.skip(CheckOutcome, "the claim was not compared with chain %d", *step.ChainID)
+	}
+	if s := v.claimStep(); s != nil {
+		if c := served[*s.ChainID]; c != nil {
+			v.checkOutcome(c)
+		} else {
+			v.undecided(CheckOutcome, "the claim was not compared with chain %d", *s.ChainID)
 		}
-		return
 	}
-	id, err := v.opts.Chain.ChainID(v.ctx)
-	if err != nil {
-		v.fail(CheckChainID, "%s", err)
-		return
+}
+
+// serving asks each RPC which chain it serves.
+func (v *verification) serving() (served map[uint64]VerifyChain, ok bool) {
+	served = map[uint64]VerifyChain{}
+	for _, c := range v.opts.Chains {
+		id, err := c.ChainID(v.ctx)
+		if err != nil {
+			v.fail(CheckChainID, "%s", err)
+			return nil, false
+		}
+		served[id] = c
+		v.pass(CheckChainID, "the RPC serves chain %d%s", id, chainNote(id))
 	}
-	ofAnchor := anchored && id == v.parts.proof.Anchor.ChainID
-	ofClaim := step != nil && id == *step.ChainID
-	if !ofAnchor && !ofClaim {
-		v.fail(CheckChainID, "the RPC serves chain %d, which the document does not name", id)
-		return
-	}
-	v.pass(CheckChainID, "the RPC serves chain %d%s", id, chainNote(id))
-	if ofAnchor {
-		v.checkAnchor()
-	} else if anchored {
-		v.offline = true
-		v.skip(CheckAnchorTx, "the anchor is on chain %d, not checked", v.parts.proof.Anchor.ChainID)
-	}
-	if ofClaim {
-		v.checkOutcome()
-	} else if step != nil {
-		v.skip(CheckOutcome, "the claim is about chain %d, not checked", *step.ChainID)
-	}
+	return served, true
 }
 
 func chainNote(id uint64) string {
@@ -72,7 +67,7 @@ func (v *verification) claimStep() *flight.Step {
 
 // checkAnchor compares the anchoring transaction with the calldata rebuilt from
 // root and count, and names who sent it (spec section 7).
-func (v *verification) checkAnchor() {
+func (v *verification) checkAnchor(c VerifyChain) {
 	p := v.parts.proof
 	if p.Anchor.TxHash == nil {
 		v.fail(CheckAnchorTx, "the document names no anchoring transaction")
@@ -83,12 +78,12 @@ func (v *verification) checkAnchor() {
 		v.fail(CheckAnchorTo, "%s", err)
 		return
 	}
-	tx, rc, err := v.mined(*p.Anchor.TxHash)
+	tx, rc, err := v.mined(c, *p.Anchor.TxHash)
 	if err != nil {
 		v.fail(CheckAnchorTx, "%s: %s", p.Anchor.TxHash, err)
 		return
 	}
-	v.pass(CheckAnchorTx, "%s is in block %d%s", p.Anchor.TxHash, rc.BlockNumber, v.blockTime(rc.BlockNumber))
+	v.pass(CheckAnchorTx, "%s is in block %d%s", p.Anchor.TxHash, rc.BlockNumber, v.blockTime(c, rc.BlockNumber))
 	v.checkEqual(CheckAnchorStatus, rc.Status == 1, "the transaction succeeded", "the transaction was reverted")
 	v.checkEqual(CheckAnchorTo, tx.To != nil && *tx.To == net.EAS && p.Anchor.EAS == flight.Address(net.EAS),
 		"it called EAS of "+net.Name, "it did not call EAS of "+net.Name+" at "+flight.Address(net.EAS).String())
@@ -118,8 +113,7 @@ func (v *verification) checkInput(tx chain.Tx, p *BatchProofView) {
 func (v *verification) checkAttester(from flight.Address) {
 	switch want := v.opts.Attester; {
 	case want == nil:
-		v.unpinned = true
-		v.skip(CheckAttester, "unpinned attester %s", from)
+		v.undecided(CheckAttester, "unpinned attester %s, and anyone can attest: say with --attester whom you expect", from)
 	case *want != from:
 		v.fail(CheckAttester, "attested by %s, not by %s", from, want)
 	default:
@@ -128,11 +122,11 @@ func (v *verification) checkAttester(from flight.Address) {
 }
 
 // checkOutcome compares the opened claim with its transaction (spec section 8).
-func (v *verification) checkOutcome() {
+func (v *verification) checkOutcome(c VerifyChain) {
 	s := &v.claim.Step
-	tx, rc, err := v.mined(*s.TxHash)
+	tx, rc, err := v.mined(c, *s.TxHash)
 	if errors.Is(err, chain.ErrNotFound) {
-		v.skip(CheckOutcome, "unverifiable: transaction %s is not mined", s.TxHash)
+		v.undecided(CheckOutcome, "the claim is unverifiable: transaction %s is not mined", s.TxHash)
 		return
 	}
 	if err != nil {
@@ -151,17 +145,23 @@ func (v *verification) checkOutcome() {
 
 // mined returns a transaction and its receipt. An error wraps [chain.ErrNotFound]
 // where either is missing.
-func (v *verification) mined(hash flight.Hash) (chain.Tx, chain.Receipt, error) {
-	tx, err := v.opts.Chain.TransactionByHash(v.ctx, common.Hash(hash))
+func (v *verification) mined(c VerifyChain, hash flight.Hash) (chain.Tx, chain.Receipt, error) {
+	tx, err := c.TransactionByHash(v.ctx, common.Hash(hash))
 	if err != nil {
 		return tx, chain.Receipt{}, err
 	}
-	rc, err := v.opts.Chain.TransactionReceipt(v.ctx, common.Hash(hash))
+	if !tx.Mined {
+		return tx, chain.Receipt{}, fmt.Errorf("it is pending: %w", chain.ErrNotFound)
+	}
+	rc, err := c.TransactionReceipt(v.ctx, common.Hash(hash))
+	if err == nil && (rc.BlockHash != tx.BlockHash || rc.From != tx.From) {
+		err = errors.New("transaction and receipt disagree; its block may just have been replaced")
+	}
 	return tx, rc, err
 }
 
-func (v *verification) blockTime(number uint64) string {
-	h, err := v.opts.Chain.HeaderByNumber(v.ctx, number)
+func (v *verification) blockTime(c VerifyChain, number uint64) string {
+	h, err := c.HeaderByNumber(v.ctx, number)
 	if err != nil {
 		return ""
 	}
