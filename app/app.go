@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"karatum/chain"
+	"karatum/chain/replay"
 	"karatum/flight"
 	"karatum/flight/merkle"
 	"karatum/store"
@@ -25,10 +27,15 @@ import (
 
 // Deps are what an App works with. Every field is needed.
 type Deps struct {
-	Store   *store.Store
-	Keys    *Keys
-	Anchor  Anchorer         // the anchoring network
-	Chains  map[uint64]Chain // for verdicts, by chain id; holds the anchoring network too
+	Store  *store.Store
+	Keys   *Keys
+	Anchor Anchorer         // the anchoring network
+	Chains map[uint64]Chain // for verdicts, by chain id; holds the anchoring network too
+	// Clients and Replayer serve replays: the chains that can be read from, and
+	// what executes.
+	Clients  map[uint64]*chain.Client
+	Replayer *replay.Replayer
+
 	Log     *slog.Logger
 	Now     func() time.Time
 	Version string
@@ -51,6 +58,10 @@ type App struct {
 	started  time.Time
 	interval time.Duration // between two anchor runs, for receipts
 
+	clients  map[uint64]*chain.Client
+	replayer *replay.Replayer
+	replays  chan struct{} // holds one where the queue may have work
+
 	locks   *store.KeyLocks // one writer per (agent, stream)
 	metrics *metrics
 	onStep  func(step string) // Deps.Checkpoint, or nil
@@ -69,6 +80,7 @@ func New(cfg Config, d Deps) *App {
 		cfg: cfg, store: d.Store, keys: d.Keys, anchor: d.Anchor, chains: d.Chains, log: d.Log, now: d.Now, version: d.Version,
 		started: d.Now(), interval: cfg.anchorInterval(d.Now()), locks: store.NewKeyLocks(), metrics: newMetrics(d.Store),
 		onStep: d.Checkpoint, crons: newCrons(), sights: make(map[uint64]*sight, len(d.Chains)),
+		clients: d.Clients, replayer: d.Replayer, replays: make(chan struct{}, 1),
 		bigBodies: make(chan struct{}, bigDisclosures), lookups: rate.NewLimiter(lookupsPerSecond, lookupsBurst),
 	}
 	for id := range d.Chains {

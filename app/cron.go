@@ -63,9 +63,15 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.crons.c = c
 	c.Start()
+	replays := make(chan struct{})
+	go func() {
+		defer close(replays)
+		a.runReplays(ctx)
+	}()
 	go func() {
 		<-ctx.Done()
 		<-c.Stop().Done()
+		<-replays
 		close(a.crons.done)
 	}()
 	return nil

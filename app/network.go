@@ -19,8 +19,10 @@ import (
 type Chains struct {
 	Anchor Anchorer
 	ByID   map[uint64]Chain // holds the anchoring one too
-	URL    string           // of the dev chain's JSON-RPC, empty on other networks
-	closes []func() error
+	// Clients are those of ByID, for replays.
+	Clients map[uint64]*chain.Client
+	URL     string // of the dev chain's JSON-RPC, empty on other networks
+	closes  []func() error
 }
 
 // Close ends all connections, and the dev chain.
@@ -47,7 +49,7 @@ func OpenChains(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) (*Ch
 	if err != nil {
 		return nil, err
 	}
-	c := &Chains{Anchor: Anchorer{Network: net}, ByID: map[uint64]Chain{}}
+	c := &Chains{Anchor: Anchorer{Network: net}, ByID: map[uint64]Chain{}, Clients: map[uint64]*chain.Client{}}
 	if net.Public {
 		err = c.connect(ctx, cfg, k)
 	} else {
@@ -60,6 +62,10 @@ func OpenChains(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) (*Ch
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+func (c *Chains) add(id uint64, client *chain.Client) {
+	c.ByID[id], c.Clients[id] = client, client
 }
 
 func (c *Chains) startDev(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) error {
@@ -81,7 +87,8 @@ func (c *Chains) startDev(ctx context.Context, cfg Config, k *Keys, log *slog.Lo
 	}
 	c.closes = append(c.closes, dev.Close)
 	client := chain.NewInProc(dev.Client(), chain.Options{})
-	c.Anchor.Client, c.ByID[devchain.ChainID], c.URL = client, client, dev.URL()
+	c.Anchor.Client, c.URL = client, dev.URL()
+	c.add(devchain.ChainID, client)
 	return FundAnchor(ctx, client, k)
 }
 
@@ -94,7 +101,8 @@ func (c *Chains) connect(ctx context.Context, cfg Config, k *Keys) error {
 		return fmt.Errorf("--rpc-url %s: %w", chain.RedactURL(cfg.RPCURL), err)
 	}
 	c.closes = append(c.closes, func() error { client.Close(); return nil })
-	c.Anchor.Client, c.ByID[c.Anchor.Network.ChainID] = client, client
+	c.Anchor.Client = client
+	c.add(c.Anchor.Network.ChainID, client)
 	if err := anchor.CheckNetwork(ctx, client, c.Anchor.Network); err != nil {
 		return fmt.Errorf("--rpc-url %s: %w", chain.RedactURL(cfg.RPCURL), err)
 	}
@@ -116,7 +124,7 @@ func (c *Chains) further(ctx context.Context, cfg Config) error {
 			return fmt.Errorf("--chain-rpc %d=%s: %w", id, chain.RedactURL(url), err)
 		}
 		c.closes = append(c.closes, func() error { client.Close(); return nil })
-		c.ByID[id] = client
+		c.add(id, client)
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func stepView(ctx context.Context, tx *store.ReadTx, s *store.Step) (StepView, e
 	v := StepView{
 		StepHash: s.Hash, BatchID: s.BatchID, Step: s.Record, Opened: s.Opened, ReceivedAt: s.OpenedAt, Late: s.Late,
 		Verdict: VerdictView{Verdict: s.Verdict, ChainID: s.ChainID, TxHash: s.TxHash, Final: s.Final, At: s.CheckedAt},
-		Claim:   json.RawMessage("null"), Replay: json.RawMessage("null"),
+		Claim:   json.RawMessage("null"),
 	}
 	if s.BlockNumber != 0 {
 		v.Verdict.BlockNumber = &s.BlockNumber
@@ -168,12 +168,28 @@ func stepView(ctx context.Context, tx *store.ReadTx, s *store.Step) (StepView, e
 	if claim != nil {
 		v.Claim = claim
 	}
+	if v.Replay, err = replayJSON(ctx, tx, s); err != nil {
+		return v, err
+	}
 	b, err := tx.Batch(ctx, s.BatchID)
 	if err != nil {
 		return v, err
 	}
 	v.EpochOf, err = epochRef(ctx, tx, b.Position)
 	return v, err
+}
+
+// replayJSON returns the replay of a step's transaction as JSON, null where none
+// was asked for.
+func replayJSON(ctx context.Context, tx *store.ReadTx, s *store.Step) (json.RawMessage, error) {
+	row, err := replayOf(ctx, tx, s)
+	if errors.Is(err, store.ErrNotFound) {
+		return json.RawMessage("null"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(replayView(row))
 }
 
 // Steps lists the disclosed steps of a key, newest first.

@@ -55,6 +55,7 @@ func byPage[T any](c *fiber.Ctx, read func(context.Context, app.Page) (app.List[
 
 func getBatch(s *Server, c *fiber.Ctx) error      { return byHash(c, "batchId", s.node.Batch) }
 func getBatchProof(s *Server, c *fiber.Ctx) error { return byHash(c, "batchId", s.node.BatchProof) }
+func getReplay(s *Server, c *fiber.Ctx) error     { return byHash(c, "stepHash", s.node.ReplayOf) }
 func getStep(s *Server, c *fiber.Ctx) error       { return byHash(c, "stepHash", s.node.Step) }
 func getAgents(s *Server, c *fiber.Ctx) error     { return byPage(c, s.node.Agents) }
 func getStreams(s *Server, c *fiber.Ctx) error    { return byAgent(c, s.node.Streams) }

@@ -112,9 +112,9 @@ func postProof(s *Server, c *fiber.Ctx) error {
 	return writeJSON(c, http.StatusOK, v)
 }
 
-// adminRequest reads the body of an admin route, which says nothing yet: empty or
-// an empty object.
-func adminRequest(c *fiber.Ctx) error {
+// emptyRequest reads the body of a route whose address says it all: empty or an
+// empty object.
+func emptyRequest(c *fiber.Ctx) error {
 	body, err := readBody(c.Context(), smallBody)
 	if err != nil {
 		return err
@@ -126,8 +126,23 @@ func adminRequest(c *fiber.Ctx) error {
 	return nil
 }
 
+func postReplay(s *Server, c *fiber.Ctx) error {
+	h, err := paramHash(c, "stepHash")
+	if err != nil {
+		return err
+	}
+	if err := emptyRequest(c); err != nil {
+		return err
+	}
+	v, err := s.node.QueueReplay(c.UserContext(), h, c.Query("prefix"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusAccepted, v)
+}
+
 func postAnchor(s *Server, c *fiber.Ctx) error {
-	if err := adminRequest(c); err != nil {
+	if err := emptyRequest(c); err != nil {
 		return err
 	}
 	run, err := s.node.AnchorNow(c.UserContext())
@@ -142,7 +157,7 @@ func postDeleteReveals(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := adminRequest(c); err != nil {
+	if err := emptyRequest(c); err != nil {
 		return err
 	}
 	if err := s.node.DeleteReveals(c.UserContext(), h); err != nil {

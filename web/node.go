@@ -21,11 +21,14 @@ type Node interface {
 	Batch(ctx context.Context, id flight.Hash) (app.BatchView, error)
 	BatchProof(ctx context.Context, id flight.Hash) (app.BatchProofView, error)
 	Step(ctx context.Context, stepHash flight.Hash) (app.StepView, error)
+	QueueReplay(ctx context.Context, stepHash flight.Hash, prefix string) (app.ReplayView, error)
+	ReplayOf(ctx context.Context, stepHash flight.Hash) (app.ReplayView, error)
 	StepAt(ctx context.Context, agent flight.Address, stream string, seq uint64) (app.StepView, error)
 	Agents(ctx context.Context, p app.Page) (app.List[app.AgentView], error)
 	Agent(ctx context.Context, agent flight.Address) (app.AgentView, error)
 	Streams(ctx context.Context, agent flight.Address, p app.Page) (app.List[app.StreamView], error)
 	Stream(ctx context.Context, agent flight.Address, name string) (app.StreamView, error)
+	Tape(ctx context.Context, agent flight.Address, stream string, steps uint64) (app.TapeView, error)
 	StreamBatches(ctx context.Context, agent flight.Address, name string, p app.Page) (app.List[app.BatchView], error)
 	Steps(ctx context.Context, agent flight.Address, p app.Page) (app.List[app.StepView], error)
 	Epochs(ctx context.Context, p app.Page) (app.List[app.EpochView], error)
@@ -36,6 +39,7 @@ type Node interface {
 	AnchorNow(ctx context.Context) (app.AnchorRun, error)
 	DeleteReveals(ctx context.Context, stepHash flight.Hash) error
 
+	Network() app.NetworkView
 	Status(ctx context.Context) (app.StatusView, error)
 	Ready(ctx context.Context) error
 	CheckOperator(token string) bool

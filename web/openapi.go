@@ -84,6 +84,7 @@ var params = map[string]apiParam{
 	"cursor":         {In: "query", Description: "next of the answer before; opaque", Schema: &schema{Type: "string", MaxLength: ptr(maxCursor)}},
 	"q":              {In: "query", Description: "address, hash, root, number or stream", Schema: &schema{Type: "string"}},
 	"publishReveals": {In: "query", Description: "1 keeps and serves all opened fields, not the claim alone", Schema: &schema{Type: "string", Enum: []any{"0", "1"}}},
+	"prefix":         {In: "query", Description: "full executes the earlier transactions of the block first, none does not", Schema: &schema{Type: "string", Enum: []any{"full", "none"}, Default: json.RawMessage(`"full"`)}},
 }
 
 const apiText = "Takes signed batches of agent step records, anchors them, and compares opened steps with the chain. " +

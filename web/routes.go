@@ -52,7 +52,7 @@ var (
 	batchBody = &bodySpec{jsonType, smallBody, "Batch", "batch.json"}
 	bulkLines = &bodySpec{ndjsonType, bulkBody, "BatchLines", ""}
 	disclosed = &bodySpec{jsonType, proofBody, "Disclosure", "disclosure.json"}
-	adminBody = &bodySpec{jsonType, smallBody, "Empty", ""}
+	emptyBody = &bodySpec{jsonType, smallBody, "Empty", ""}
 
 	paged = []string{"limit", "cursor"}
 )
@@ -77,11 +77,14 @@ func routes() []route {
 			answer: nil, media: mediaLine, codes: []string{"BUSY"}, body: bulkLines},
 		{method: post, path: "/v1/flight/proofs", kind: write, handle: postProof, summary: "Disclose fields of one step. Every check is done; 422 names the first that fails.",
 			answer: app.StepView{}, codes: refusedProof, query: []string{"publishReveals"}, body: disclosed},
+		{method: post, path: "/v1/flight/proofs/:stepHash/replay", kind: write, handle: postReplay, summary: "Queue the replay of the step's transaction; ?prefix=none leaves the block's earlier transactions out.",
+			answer: app.ReplayView{}, status: http.StatusAccepted, codes: []string{"UNKNOWN_STEP", "NO_TX", "FOREIGN_TX", "REPLAY_QUEUE", "DISK_FULL", "BUSY"}, query: []string{"prefix"}, body: emptyBody},
 
 		// Reads.
 		{method: get, path: "/v1/flight/batches/:batchId", kind: read, handle: getBatch, summary: "One batch with its receipt, and its epoch or null.", answer: app.BatchView{}, codes: []string{"UNKNOWN_BATCH"}},
 		{method: get, path: "/v1/flight/batches/:batchId/proof", kind: read, handle: getBatchProof, summary: "The batch's place in its epoch, and the anchor.", answer: app.BatchProofView{}, codes: []string{"UNKNOWN_BATCH", "NOT_ANCHORED"}},
 		{method: get, path: "/v1/flight/proofs/:stepHash", kind: read, handle: getStep, summary: "One disclosed step with its verdict.", answer: app.StepView{}, codes: []string{"UNKNOWN_STEP"}},
+		{method: get, path: "/v1/flight/proofs/:stepHash/replay", kind: read, handle: getReplay, summary: "The replay of the step's transaction.", answer: app.ReplayView{}, codes: []string{"UNKNOWN_STEP", "UNKNOWN_REPLAY"}},
 		{method: get, path: "/v1/flight/agents", kind: read, handle: getAgents, summary: "The keys that sent batches.", answer: app.List[app.AgentView]{}, query: paged},
 		{method: get, path: "/v1/flight/agents/:address", kind: read, handle: getAgent, summary: "Counts, field rating with coverage, binding.", answer: app.AgentView{}, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/v1/flight/agents/:address/streams", kind: read, handle: getStreams, summary: "The streams of a key.", answer: app.List[app.StreamView]{}, query: paged, codes: []string{"UNKNOWN_AGENT"}},
@@ -98,8 +101,8 @@ func routes() []route {
 		{method: get, path: "/v1/openapi.json", kind: read, handle: getOpenAPI, summary: "This description.", answer: map[string]any{}},
 
 		// Operator only.
-		{method: post, path: "/v1/admin/anchor", kind: admin, handle: postAnchor, summary: "Anchor what waits, now.", answer: app.AnchorRun{}, body: adminBody},
-		{method: post, path: "/v1/admin/proofs/:stepHash/delete-reveals", kind: admin, handle: postDeleteReveals, summary: "Delete the published reveals of a step. The opened claim stays.", answer: struct{}{}, body: adminBody, codes: []string{"UNKNOWN_STEP"}},
+		{method: post, path: "/v1/admin/anchor", kind: admin, handle: postAnchor, summary: "Anchor what waits, now.", answer: app.AnchorRun{}, body: emptyBody},
+		{method: post, path: "/v1/admin/proofs/:stepHash/delete-reveals", kind: admin, handle: postDeleteReveals, summary: "Delete the published reveals of a step. The opened claim stays.", answer: struct{}{}, body: emptyBody, codes: []string{"UNKNOWN_STEP"}},
 
 		// Health and files.
 		{method: get, path: "/healthz", kind: free, handle: getHealth, summary: "Liveness: the process answers.", media: mediaText},

@@ -1,6 +1,6 @@
-// Package agentcli holds the commands of an agent's owner: recording in any
-// language, recording an MCP server's tool calls, and opening recorded steps.
-// None of them needs a node on the same machine.
+// Package agentcli holds the commands that need no node on the same machine:
+// recording in any language, recording an MCP server's tool calls, opening
+// recorded steps, and replaying a transaction.
 package agentcli
 
 import (
@@ -24,7 +24,7 @@ import (
 	"karatum/flight/recorder/signer"
 )
 
-// Commands returns record, mcp-proxy, disclose and journal.
+// Commands returns record, mcp-proxy, disclose, journal and replay.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "record", About: "record steps for a program in any language, over loopback HTTP or JSON lines", Setup: recordCommand,
@@ -39,6 +39,10 @@ func Commands() []cli.Command {
 				"karatum disclose --journal ./journal --step main/104 --reveal claim,args --post --node http://127.0.0.1:8080"}},
 		{Name: "journal", Args: "check DIR", MaxArgs: 2, About: "check every line, batch and receipt of a journal", Setup: journalCommand,
 			Examples: []string{"karatum journal check ./journal"}},
+		{Name: "replay", About: "execute a mined transaction again, on proved state, and compare", Setup: replayCommand,
+			Examples: []string{"karatum replay --rpc-url http://127.0.0.1:8545 --tx 0xHASH",
+				"karatum replay --rpc-url https://rpc.example --rpc-url https://other.example --tx 0xHASH --claim claim.json --json",
+				"karatum replay --rpc-url http://127.0.0.1:8545 --tx 0xHASH --prefix none --trace trace.jsonl"}},
 	}
 }
 

@@ -1,0 +1,282 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"karatum/chain/replay"
+	"karatum/flight"
+	"karatum/flight/canon"
+	"karatum/store"
+)
+
+// Limits of replays (spec sections 6 and 9).
+const (
+	maxReplays    = 100 // queued or running
+	replayTimeout = 2 * time.Minute
+
+	// ReplayCache is where a node keeps what it read for replays, in its data
+	// directory, at most ReplayCacheBytes of it.
+	ReplayCache      = "replay-cache"
+	ReplayCacheBytes = 256 << 20
+)
+
+// A ReplayView is one re-execution of a step's transaction. Result is that of
+// spec section 9; Failure says why nothing could be replayed.
+type ReplayView struct {
+	State   string          `json:"state"` // queued, running, done, failed
+	Prefix  string          `json:"prefix"`
+	At      uint64          `json:"queuedAt"`
+	DoneAt  uint64          `json:"doneAt,omitempty"`
+	Result  json.RawMessage `json:"result"`
+	Failure *ReplayFailure  `json:"failure,omitempty"`
+}
+
+// A ReplayFailure is why a transaction could not be replayed, and what to
+// configure.
+type ReplayFailure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Refusals of [App.QueueReplay].
+var (
+	ErrReplaysFull = &Error{Code: "REPLAY_QUEUE", Status: http.StatusTooManyRequests, RetryAfter: time.Minute,
+		Message: fmt.Sprintf("%d replays wait already", maxReplays)}
+	ErrNoReplay = &Error{Code: "UNKNOWN_REPLAY", Status: http.StatusNotFound, Message: "no replay of this step was asked for"}
+	ErrNoTx     = &Error{Code: "NO_TX", Status: http.StatusConflict, Message: "the step names no transaction"}
+	ErrForeign  = &Error{Code: "FOREIGN_TX", Status: http.StatusConflict,
+		Message: "only a transaction that the chain shows to be the agent's own is replayed"}
+)
+
+// QueueReplay asks for the replay of a step's transaction; prefix is full or none.
+// One that is queued, running or done is returned as it is.
+func (a *App) QueueReplay(ctx context.Context, step flight.Hash, prefix string) (ReplayView, error) {
+	if prefix == "" {
+		prefix = string(replay.Full)
+	}
+	if prefix != string(replay.Full) && prefix != string(replay.None) {
+		return ReplayView{}, badRequest("prefix", "prefix must be full or none")
+	}
+	var row store.Replay
+	err := a.store.Update(ctx, func(tx *store.Tx) error {
+		s, err := tx.Step(ctx, step)
+		if err != nil {
+			return notFound(err, ErrUnknownStep)
+		}
+		if err := replayable(&s); err != nil {
+			return err
+		}
+		open, err := tx.ReplaysOpen(ctx)
+		if err == nil && open >= maxReplays {
+			err = ErrReplaysFull
+		}
+		if err != nil {
+			return err
+		}
+		row, err = tx.PutReplay(ctx, s.ChainID, *s.TxHash, prefix, step)
+		return err
+	})
+	if err != nil {
+		return ReplayView{}, a.fault(ctx, "queue replay", outward(err))
+	}
+	select {
+	case a.replays <- struct{}{}:
+	default: // the runner has a reason to look already
+	}
+	return replayView(&row), nil
+}
+
+// replayable refuses a step whose transaction is not seen to be the agent's own:
+// whoever could have others' transactions replayed could keep the node busy.
+func replayable(s *store.Step) error {
+	if s.TxHash == nil {
+		return ErrNoTx
+	}
+	for _, c := range s.Verdict.Checks {
+		if c.Name == "tx.sender" && c.Pass {
+			return nil
+		}
+	}
+	return ErrForeign
+}
+
+// ReplayOf returns the replay of a step's transaction, the one with the block's
+// earlier transactions before the one without.
+func (a *App) ReplayOf(ctx context.Context, step flight.Hash) (ReplayView, error) {
+	var v ReplayView
+	err := a.view(ctx, ErrNoReplay, func(tx *store.ReadTx) error {
+		s, err := tx.Step(ctx, step)
+		if err != nil {
+			return notFound(err, ErrUnknownStep)
+		}
+		row, err := replayOf(ctx, tx, &s)
+		if err == nil {
+			v = replayView(row)
+		}
+		return err
+	})
+	return v, err
+}
+
+func replayOf(ctx context.Context, tx *store.ReadTx, s *store.Step) (*store.Replay, error) {
+	if s.TxHash == nil {
+		return nil, store.ErrNotFound
+	}
+	row, err := tx.Replay(ctx, s.ChainID, *s.TxHash, string(replay.Full))
+	if errors.Is(err, store.ErrNotFound) {
+		row, err = tx.Replay(ctx, s.ChainID, *s.TxHash, string(replay.None))
+	}
+	return &row, err
+}
+
+func replayView(r *store.Replay) ReplayView {
+	v := ReplayView{State: string(r.State), Prefix: r.Prefix, At: r.At, DoneAt: r.DoneAt, Result: json.RawMessage("null")}
+	switch {
+	case r.State == store.ReplayDone:
+		v.Result = r.Result
+	case r.State == store.ReplayFailed:
+		v.Failure = &ReplayFailure{}
+		if err := json.Unmarshal(r.Result, v.Failure); err != nil {
+			v.Failure = &ReplayFailure{Code: "INTERNAL", Message: "the stored reason cannot be read"}
+		}
+	}
+	return v
+}
+
+// runReplays works the queue off, one at a time, what a crash left included,
+// until ctx ends. It sleeps while the queue is empty.
+func (a *App) runReplays(ctx context.Context) {
+	for {
+		again, err := a.nextReplay(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			a.log.WarnContext(ctx, "replay not recorded", "err", err)
+		}
+		if again && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.replays:
+		}
+	}
+}
+
+// nextReplay runs the oldest open replay; again is false where there is none.
+func (a *App) nextReplay(ctx context.Context) (again bool, err error) {
+	var row store.Replay
+	var claim []byte
+	err = a.store.Update(ctx, func(tx *store.Tx) error {
+		var err error
+		if row, err = tx.NextReplay(ctx); err != nil {
+			return err
+		}
+		s, err := tx.Step(ctx, row.Step)
+		if err != nil {
+			return err
+		}
+		claim = s.Claim
+		if row.State == store.ReplayRunning {
+			return nil
+		}
+		return tx.SetReplay(ctx, row.ID, row.State, store.ReplayRunning, nil)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	to, doc := a.replayOne(ctx, &row, claim)
+	if ctx.Err() != nil {
+		return false, nil // the next start runs it again
+	}
+	return true, a.store.Update(ctx, func(tx *store.Tx) error {
+		return tx.SetReplay(ctx, row.ID, store.ReplayRunning, to, doc)
+	})
+}
+
+func (a *App) replayOne(ctx context.Context, row *store.Replay, claim []byte) (store.ReplayState, []byte) {
+	client, ok := a.clients[row.ChainID]
+	if !ok {
+		return failedReplay(&replay.Failure{Code: flight.ChainUnsupported, Hint: "configure the chain with --chain-rpc", Err: errors.New("no RPC of this chain is configured")})
+	}
+	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
+	defer cancel()
+	res, err := a.replayer.Replay(ctx, replay.Job{
+		Client: client, ChainID: row.ChainID, Tx: common.Hash(row.TxHash), Prefix: replay.Prefix(row.Prefix),
+		Evaluate: func(o replay.Outcome) (any, error) { return EvaluateReplay(claim, o) },
+	})
+	if err != nil {
+		return failedReplay(err)
+	}
+	doc, err := json.Marshal(res)
+	if err != nil {
+		return failedReplay(err)
+	}
+	return store.ReplayDone, doc
+}
+
+func failedReplay(err error) (store.ReplayState, []byte) {
+	f := ReplayFailure{Code: replay.Code(err), Message: err.Error()}
+	var known *replay.Failure
+	if errors.As(err, &known) {
+		f.Code, f.Hint = known.Code, known.Hint
+	}
+	doc, err := json.Marshal(f)
+	if err != nil { // strings always marshal
+		return store.ReplayFailed, []byte(`{"code":"INTERNAL"}`)
+	}
+	return store.ReplayFailed, doc
+}
+
+// EvaluateReplay judges an opened claim ({salt, value}, or nothing) on a replayed
+// receipt, with the sender as the agent. It returns the verdict, or nil where no
+// claim is opened.
+func EvaluateReplay(claim []byte, o replay.Outcome) (any, error) {
+	if len(claim) == 0 {
+		return nil, nil
+	}
+	op, err := opening("claim", claim)
+	if err != nil {
+		return nil, err
+	}
+	c, err := flight.ParseClaim(op.Value)
+	if errors.Is(err, flight.ErrUnsupportedClaim) {
+		return flight.Unverified(flight.UnsupportedClaim), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return judgeReplay(c, o), nil
+}
+
+// ReplayJudge returns what judges a claim document, {"kind": …}, on a replayed
+// receipt, with the sender as the agent. The error wraps [flight.ErrClaim] or
+// [flight.ErrUnsupportedClaim], or is of the JSON.
+func ReplayJudge(doc []byte) (func(replay.Outcome) (any, error), error) {
+	v, err := canon.Parse(doc, canon.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	c, err := flight.ParseClaim(v)
+	if err != nil {
+		return nil, err
+	}
+	return func(o replay.Outcome) (any, error) { return judgeReplay(c, o), nil }, nil
+}
+
+func judgeReplay(c flight.Claim, o replay.Outcome) flight.Verdict {
+	return flight.Evaluate(c, flight.Address(o.Tx.From), mined(o.Tx, o.Receipt))
+}
