@@ -97,7 +97,7 @@ func TestCutAtEveryByte(t *testing.T) {
 			recordN(t, r, 1)
 			closeNow(r)
 			whole := readFile(t, segmentPath(s.dir, 1))
-			for n := part; n <= len(whole); n += parts {
+			for n := part; n <= len(whole); n += parts * cutEvery {
 				s.cut(n, whole, r.Status().Stream, n%7 != 0)
 			}
 		})

@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -86,7 +85,10 @@ func (l *life) cut(t *rapid.T) {
 
 func (l *life) save(t *rapid.T) {
 	closeNow(l.rec)
-	l.saved = filepath.Join(filepath.Dir(l.dir), fmt.Sprintf("saved-%d", l.n))
+	l.saved = filepath.Join(filepath.Dir(l.dir), "saved")
+	if err := os.RemoveAll(l.saved); err != nil {
+		t.Fatal(err)
+	}
 	copyAll(t, l.dir, l.saved)
 	l.open()
 }

@@ -2,4 +2,7 @@
 
 package recorder
 
-const killRounds = 300
+const (
+	killRounds = 300
+	manySteps  = 1_000_000
+)

@@ -2,5 +2,8 @@
 
 package recorder
 
-// killRounds is how often TestKill kills its agent; the tag soak asks for more.
-const killRounds = 30
+// How hard the default run tries; the tag soak asks for more.
+const (
+	killRounds = 30
+	manySteps  = 100_000
+)

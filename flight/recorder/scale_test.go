@@ -1,9 +1,7 @@
 package recorder
 
 import (
-	"os"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 )
@@ -13,9 +11,9 @@ import (
 // must be found and delivered. RECORDER_STEPS asks for more than the default; the
 // times are printed, not judged.
 func TestManySteps(t *testing.T) {
-	steps := 150_000
-	if n, err := strconv.Atoi(os.Getenv("RECORDER_STEPS")); err == nil {
-		steps = n
+	steps := manySteps
+	if cutEvery > 1 {
+		steps = 20_000
 	}
 	s := newSetup(t)
 	opt := s.options()

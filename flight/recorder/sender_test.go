@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,10 +74,11 @@ func TestOfflineForDays(t *testing.T) {
 		"broken at posts": func(r *http.Request) bool { return r.Method == "POST" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			offline, attempts := true, 0
+			var online atomic.Bool
+			var attempts atomic.Int64
 			refuse := func(r *http.Request) *testnode.Refusal {
-				attempts++
-				if offline && down(r) {
+				attempts.Add(1)
+				if !online.Load() && down(r) {
 					return &testnode.Refusal{}
 				}
 				return nil
@@ -85,10 +89,10 @@ func TestOfflineForDays(t *testing.T) {
 					time.Sleep(time.Hour)
 				}
 				synctest.Wait()
-				if most := int(72 * time.Hour / (lastBackoff / 2)); attempts > most+20 || attempts < most/3 {
-					t.Errorf("%d attempts in three days, want about one in five minutes", attempts)
+				if n, most := attempts.Load(), int64(72*time.Hour/(lastBackoff/2)); n > most+20 || n < most/3 {
+					t.Errorf("%d attempts in three days, want about one in five minutes", n)
 				}
-				offline = false
+				online.Store(true)
 				time.Sleep(lastBackoff + time.Second)
 				synctest.Wait()
 				h := s.node.Headers()
@@ -105,11 +109,19 @@ func TestRetryAfter(t *testing.T) {
 		{Status: 429, Code: "BATCH_QUOTA", RetryAfter: "3600"},
 		{Status: 507, Code: "DISK_FULL", RetryAfter: "Sat, 01 Jan 2000 06:00:00 GMT"}, // the bubble's clock starts at that day's midnight
 	}
+	var mu sync.Mutex // covers posts
 	var posts []time.Time
+	seen := func() []time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(posts)
+	}
 	refuse := func(r *http.Request) *testnode.Refusal {
 		if r.Method != "POST" {
 			return nil
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		posts = append(posts, time.Now())
 		if len(posts) > len(answers) {
 			return nil
@@ -122,11 +134,12 @@ func TestRetryAfter(t *testing.T) {
 		if err := r.Flush(t.Context()); !errors.As(err, &ne) || ne.Code != "BATCH_QUOTA" || ne.RetryAfter != time.Hour {
 			t.Errorf("flush = %v, want BATCH_QUOTA for an hour", err)
 		}
-		if err := r.Flush(t.Context()); !errors.As(err, &ne) || len(posts) != 1 {
-			t.Errorf("flush in the quiet hour = %v after %d posts, want the same answer and no post", err, len(posts))
+		if err := r.Flush(t.Context()); !errors.As(err, &ne) || len(seen()) != 1 {
+			t.Errorf("flush in the quiet hour = %v after %d posts, want the same answer and no post", err, len(seen()))
 		}
 		time.Sleep(7 * time.Hour)
 		synctest.Wait()
+		posts := seen()
 		if len(posts) != 3 || len(s.node.Headers()) != 1 {
 			t.Fatalf("posts at %v, want three and the batch stored", posts)
 		}
