@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"karatum/flight"
@@ -124,13 +125,17 @@ func stepRow(d *flight.Disclosure, r *flight.Report, publish bool) (*store.Step,
 	return s, nil
 }
 
+// claimKind is the label under which a claim is counted.
 func claimKind(v canon.Value) string {
-	k, _ := v.Get("kind")
-	switch k.Str {
-	case flight.ClaimTxSuccess, flight.ClaimNative, flight.ClaimERC20:
+	if k, _ := v.Get("kind"); interpreted(k.Str) {
 		return k.Str
 	}
 	return "other"
+}
+
+// interpreted reports whether claims of the kind are compared with the chain.
+func interpreted(kind string) bool {
+	return slices.Contains([]string{flight.ClaimTxSuccess, flight.ClaimNative, flight.ClaimERC20}, kind)
 }
 
 // firstVerdict is the verdict before the chain was asked.

@@ -189,7 +189,11 @@ func replayJSON(ctx context.Context, tx *store.ReadTx, s *store.Step) (json.RawM
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(replayView(row))
+	v, err := replayView(row, s)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
 }
 
 // Steps lists the disclosed steps of a key, newest first.

@@ -144,21 +144,16 @@ func mined(tx chain.Tx, r chain.Receipt) flight.Tx {
 // judge compares one stored step with the facts.
 func (a *App) judge(s *store.Step, f facts, now uint64) (store.StepVerdict, error) {
 	v := store.StepVerdict{StepHash: s.Hash, At: now, Verdict: flight.Unverified(f.reason)}
-	if len(s.Claim) == 0 {
+	c, err := stepClaim(s)
+	switch {
+	case err != nil:
+		return v, err
+	case c == nil:
 		v.Verdict = flight.Unverified(flight.NoClaim)
 		return v, nil
-	}
-	o, err := opening("claim", s.Claim)
-	if err != nil {
-		return v, fmt.Errorf("stored claim of %s: %w", s.Hash, err)
-	}
-	c, err := flight.ParseClaim(o.Value)
-	if errors.Is(err, flight.ErrUnsupportedClaim) {
+	case !interpreted(c.Kind):
 		v.Verdict = flight.Unverified(flight.UnsupportedClaim)
 		return v, nil
-	}
-	if err != nil {
-		return v, fmt.Errorf("stored claim of %s: %w", s.Hash, err)
 	}
 	v.Self = c.Amount != nil && c.To == s.Agent
 	v.Zero = c.Amount != nil && c.Amount.Sign() == 0
@@ -168,7 +163,7 @@ func (a *App) judge(s *store.Step, f facts, now uint64) (store.StepVerdict, erro
 	if f.reason != "" {
 		return v, nil
 	}
-	v.Verdict = flight.Evaluate(c, s.Agent, f.tx)
+	v.Verdict = flight.Evaluate(*c, s.Agent, f.tx)
 	v.BlockNumber, v.BlockHash, v.Final = f.block, f.blockHash, f.final
 	v.Late = f.blockTime*1000+uint64(lateBlock.Milliseconds()) < s.At
 	return v, nil

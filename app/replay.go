@@ -20,6 +20,7 @@ import (
 const (
 	maxReplays    = 100 // queued or running
 	replayTimeout = 2 * time.Minute
+	maxReplayDoc  = 4 << 20 // bytes kept of one
 
 	// ReplayCache is where a node keeps what it read for replays, in its data
 	// directory, at most ReplayCacheBytes of it.
@@ -66,9 +67,10 @@ func (a *App) QueueReplay(ctx context.Context, step flight.Hash, prefix string) 
 		return ReplayView{}, badRequest("prefix", "prefix must be full or none")
 	}
 	var row store.Replay
+	var s store.Step
 	err := a.store.Update(ctx, func(tx *store.Tx) error {
-		s, err := tx.Step(ctx, step)
-		if err != nil {
+		var err error
+		if s, err = tx.Step(ctx, step); err != nil {
 			return notFound(err, ErrUnknownStep)
 		}
 		if err := replayable(&s); err != nil {
@@ -91,7 +93,8 @@ func (a *App) QueueReplay(ctx context.Context, step flight.Hash, prefix string) 
 	case a.replays <- struct{}{}:
 	default: // the runner has a reason to look already
 	}
-	return replayView(&row), nil
+	v, err := replayView(&row, &s)
+	return v, a.fault(ctx, "queue replay", err)
 }
 
 // replayable refuses a step whose transaction is not seen to be the agent's own:
@@ -118,9 +121,10 @@ func (a *App) ReplayOf(ctx context.Context, step flight.Hash) (ReplayView, error
 			return notFound(err, ErrUnknownStep)
 		}
 		row, err := replayOf(ctx, tx, &s)
-		if err == nil {
-			v = replayView(row)
+		if err != nil {
+			return err
 		}
+		v, err = replayView(row, &s)
 		return err
 	})
 	return v, err
@@ -137,18 +141,64 @@ func replayOf(ctx context.Context, tx *store.ReadTx, s *store.Step) (*store.Repl
 	return &row, err
 }
 
-func replayView(r *store.Replay) ReplayView {
+// A replayDoc is what is kept of a replay: the result without a verdict, and the
+// replayed outcome, on which the claim of whichever step is asked about is judged.
+type replayDoc struct {
+	Result  json.RawMessage
+	Outcome flight.Tx
+}
+
+func replayView(r *store.Replay, s *store.Step) (ReplayView, error) {
 	v := ReplayView{State: string(r.State), Prefix: r.Prefix, At: r.At, DoneAt: r.DoneAt, Result: json.RawMessage("null")}
-	switch {
-	case r.State == store.ReplayDone:
-		v.Result = r.Result
-	case r.State == store.ReplayFailed:
+	switch r.State {
+	case store.ReplayFailed:
 		v.Failure = &ReplayFailure{}
-		if err := json.Unmarshal(r.Result, v.Failure); err != nil {
-			v.Failure = &ReplayFailure{Code: "INTERNAL", Message: "the stored reason cannot be read"}
-		}
+		return v, json.Unmarshal(r.Result, v.Failure)
+	case store.ReplayDone:
+		var err error
+		v.Result, err = replayResult(r.Result, s)
+		return v, err
 	}
-	return v
+	return v, nil
+}
+
+// replayResult writes the verdict on the step's own claim into a kept result.
+func replayResult(kept []byte, s *store.Step) (json.RawMessage, error) {
+	var doc replayDoc
+	if err := json.Unmarshal(kept, &doc); err != nil {
+		return nil, fmt.Errorf("stored replay of %s: %w", s.Hash, err)
+	}
+	members := map[string]any{}
+	if err := json.Unmarshal(doc.Result, &members); err != nil {
+		return nil, fmt.Errorf("stored replay of %s: %w", s.Hash, err)
+	}
+	c, err := stepClaim(s)
+	if err != nil {
+		return nil, err
+	}
+	members["verdict"] = nil
+	if c != nil {
+		members["verdict"] = flight.Evaluate(*c, s.Agent, doc.Outcome)
+	}
+	return json.Marshal(members)
+}
+
+// stepClaim returns the opened claim of a stored step, nil where none is opened.
+// One of an unknown kind is returned with that kind, which [flight.Evaluate]
+// calls unverifiable.
+func stepClaim(s *store.Step) (*flight.Claim, error) {
+	if len(s.Claim) == 0 {
+		return nil, nil
+	}
+	o, err := opening("claim", s.Claim)
+	if err != nil {
+		return nil, fmt.Errorf("stored claim of %s: %w", s.Hash, err)
+	}
+	c, err := flight.ParseClaim(o.Value)
+	if err != nil && !errors.Is(err, flight.ErrUnsupportedClaim) {
+		return nil, fmt.Errorf("stored claim of %s: %w", s.Hash, err)
+	}
+	return &c, nil
 }
 
 // runReplays works the queue off, one at a time, what a crash left included,
@@ -176,19 +226,10 @@ func (a *App) runReplays(ctx context.Context) {
 // nextReplay runs the oldest open replay; again is false where there is none.
 func (a *App) nextReplay(ctx context.Context) (again bool, err error) {
 	var row store.Replay
-	var claim []byte
 	err = a.store.Update(ctx, func(tx *store.Tx) error {
 		var err error
-		if row, err = tx.NextReplay(ctx); err != nil {
+		if row, err = tx.NextReplay(ctx); err != nil || row.State == store.ReplayRunning {
 			return err
-		}
-		s, err := tx.Step(ctx, row.Step)
-		if err != nil {
-			return err
-		}
-		claim = s.Claim
-		if row.State == store.ReplayRunning {
-			return nil
 		}
 		return tx.SetReplay(ctx, row.ID, row.State, store.ReplayRunning, nil)
 	})
@@ -198,7 +239,7 @@ func (a *App) nextReplay(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	to, doc := a.replayOne(ctx, &row, claim)
+	to, doc := a.replayOne(ctx, &row)
 	if ctx.Err() != nil {
 		return false, nil // the next start runs it again
 	}
@@ -207,7 +248,7 @@ func (a *App) nextReplay(ctx context.Context) (again bool, err error) {
 	})
 }
 
-func (a *App) replayOne(ctx context.Context, row *store.Replay, claim []byte) (store.ReplayState, []byte) {
+func (a *App) replayOne(ctx context.Context, row *store.Replay) (store.ReplayState, []byte) {
 	client, ok := a.clients[row.ChainID]
 	if !ok {
 		return failedReplay(&replay.Failure{Code: flight.ChainUnsupported, Hint: "configure the chain with --chain-rpc", Err: errors.New("no RPC of this chain is configured")})
@@ -216,14 +257,20 @@ func (a *App) replayOne(ctx context.Context, row *store.Replay, claim []byte) (s
 	defer cancel()
 	res, err := a.replayer.Replay(ctx, replay.Job{
 		Client: client, ChainID: row.ChainID, Tx: common.Hash(row.TxHash), Prefix: replay.Prefix(row.Prefix),
-		Evaluate: func(o replay.Outcome) (any, error) { return EvaluateReplay(claim, o) },
 	})
 	if err != nil {
 		return failedReplay(err)
 	}
-	doc, err := json.Marshal(res)
+	result, err := json.Marshal(res)
 	if err != nil {
 		return failedReplay(err)
+	}
+	doc, err := json.Marshal(replayDoc{Result: result, Outcome: mined(res.Outcome.Tx, res.Outcome.Receipt)})
+	if err != nil {
+		return failedReplay(err)
+	}
+	if len(doc) > maxReplayDoc {
+		return failedReplay(&replay.Failure{Code: replay.CodeLimit, Err: fmt.Errorf("the replayed logs take %d bytes; %d are kept", len(doc), maxReplayDoc)})
 	}
 	return store.ReplayDone, doc
 }
@@ -241,27 +288,6 @@ func failedReplay(err error) (store.ReplayState, []byte) {
 	return store.ReplayFailed, doc
 }
 
-// EvaluateReplay judges an opened claim ({salt, value}, or nothing) on a replayed
-// receipt, with the sender as the agent. It returns the verdict, or nil where no
-// claim is opened.
-func EvaluateReplay(claim []byte, o replay.Outcome) (any, error) {
-	if len(claim) == 0 {
-		return nil, nil
-	}
-	op, err := opening("claim", claim)
-	if err != nil {
-		return nil, err
-	}
-	c, err := flight.ParseClaim(op.Value)
-	if errors.Is(err, flight.ErrUnsupportedClaim) {
-		return flight.Unverified(flight.UnsupportedClaim), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return judgeReplay(c, o), nil
-}
-
 // ReplayJudge returns what judges a claim document, {"kind": …}, on a replayed
 // receipt, with the sender as the agent. The error wraps [flight.ErrClaim] or
 // [flight.ErrUnsupportedClaim], or is of the JSON.
@@ -274,9 +300,7 @@ func ReplayJudge(doc []byte) (func(replay.Outcome) (any, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(o replay.Outcome) (any, error) { return judgeReplay(c, o), nil }, nil
-}
-
-func judgeReplay(c flight.Claim, o replay.Outcome) flight.Verdict {
-	return flight.Evaluate(c, flight.Address(o.Tx.From), mined(o.Tx, o.Receipt))
+	return func(o replay.Outcome) (any, error) {
+		return flight.Evaluate(c, flight.Address(o.Tx.From), mined(o.Tx, o.Receipt)), nil
+	}, nil
 }
