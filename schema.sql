@@ -30,18 +30,16 @@ CREATE TABLE agent (
 ) STRICT;
 CREATE INDEX agent_by_seen ON agent (last_seen, id);
 
--- One row an (agent, stream). The head is that of the batch with the highest
--- index, which in a consistent history is also the one with the highest toSeq.
+-- One row an (agent, stream). A batch that continues its stream leaves the row as
+-- it is: the head of a stream is its batch with the highest index, which in a
+-- consistent history also has the highest toSeq.
 CREATE TABLE stream (
 	id         INTEGER PRIMARY KEY,
 	agent_id   INTEGER NOT NULL REFERENCES agent (id),
 	name       TEXT NOT NULL,
 	first_seen INTEGER NOT NULL,
-	last_seen  INTEGER NOT NULL,
-	batches    INTEGER NOT NULL,
-	last_index INTEGER NOT NULL,
-	last_seq   INTEGER NOT NULL,
-	head       BLOB NOT NULL,
+	missing    INTEGER NOT NULL, -- batches below the highest index that are not stored
+	filled_at  INTEGER NOT NULL, -- when a missing one came last, 0 if none did
 	UNIQUE (agent_id, name)
 ) STRICT;
 

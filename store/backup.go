@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"modernc.org/sqlite"
 )
@@ -96,6 +97,9 @@ func publish(part, file string) error {
 		if err := os.Rename(part, file); err != nil { // a file system without links
 			return err
 		}
+	}
+	if runtime.GOOS == "windows" { // where a directory cannot be synced
+		return nil
 	}
 	d, err := os.Open(filepath.Dir(file))
 	if err != nil {

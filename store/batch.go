@@ -166,7 +166,9 @@ func (tx *Tx) InsertBatch(ctx context.Context, b flight.Batch, id flight.Hash, r
 	row := &Batch{Position: w.nextPosition, ID: id, Batch: b, ReceivedAt: receivedAt, AnchorBy: anchorBy}
 	w.nextPosition++
 	a.add(s, row)
-	s.add(row)
+	if s.add(row) {
+		s.spoil(&w.group)
+	}
 	receipt := &flight.Receipt{BatchID: id, Position: row.Position, ReceivedAt: receivedAt, AnchorBy: anchorBy}
 	w.group.receipts = append(w.group.receipts, receipt)
 	w.group.staged = append(w.group.staged, stagedBatch{s.id, row})
@@ -184,12 +186,20 @@ func (a *agentRow) add(s *streamRow, b *Batch) {
 	a.lastSeen = max(a.lastSeen, b.ReceivedAt)
 }
 
-func (s *streamRow) add(b *Batch) {
-	s.batches++
-	s.lastSeen = max(s.lastSeen, b.ReceivedAt)
-	if s.last == nil || b.Batch.Header.Index > s.last.Batch.Header.Index {
-		s.last = b
+// add takes a batch over and reports whether what is written of the row changed.
+func (s *streamRow) add(b *Batch) (changed bool) {
+	index, next := b.Batch.Header.Index, uint64(0)
+	if s.last != nil {
+		next = s.last.Batch.Header.Index + 1
 	}
+	if index < next {
+		s.missing--
+		s.filledAt = max(s.filledAt, b.ReceivedAt)
+		return true
+	}
+	s.last = b
+	s.missing += index - next
+	return index > next
 }
 
 // moveGaps replaces the gap that the batch lies in, if any, by what remains of it

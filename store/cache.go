@@ -101,7 +101,7 @@ type streamRow struct {
 
 type streamData struct {
 	id                           uint64
-	firstSeen, lastSeen, batches uint64
+	firstSeen, missing, filledAt uint64
 	last                         *Batch
 }
 
@@ -165,16 +165,15 @@ func (w *writer) stream(ctx context.Context, agent *agentRow, name string) (*str
 	s := &streamRow{key: key}
 	d := &s.streamData
 	r := ReadTx{q: direct{w}}
-	var lastIndex uint64
-	err := r.one(ctx, []any{num(&d.id), num(&d.firstSeen), num(&d.lastSeen), num(&d.batches), num(&lastIndex)},
-		`SELECT id, first_seen, last_seen, batches, last_index FROM stream WHERE agent_id = ? AND name = ?`, agent.id, name)
+	err := r.one(ctx, []any{num(&d.id), num(&d.firstSeen), num(&d.missing), num(&d.filledAt)},
+		`SELECT id, first_seen, missing, filled_at FROM stream WHERE agent_id = ? AND name = ?`, agent.id, name)
 	if err == nil {
 		s.stored = true
 		var last Batch
-		last, err = first(ctx, &r, scanBatch, selectBatch+` WHERE b.stream_id = ? AND b.idx = ?`, d.id, lastIndex)
+		last, err = first(ctx, &r, scanBatch, selectBatch+` WHERE b.stream_id = ? ORDER BY b.idx DESC LIMIT 1`, d.id)
 		d.last = &last
 		if errors.Is(err, ErrNotFound) {
-			return nil, fmt.Errorf("%w: stream %d has no batch of its last index %d", ErrDamaged, d.id, lastIndex)
+			return nil, fmt.Errorf("%w: stream %d has no batch", ErrDamaged, d.id)
 		}
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -207,7 +206,8 @@ func (tx *Tx) touchAgent(ctx context.Context, addr flight.Address) (*agentRow, e
 	return a, nil
 }
 
-// touchStream returns the row for changing, made where there is none.
+// touchStream returns the row for changing, made where there is none. What is
+// written of it changes seldom: the caller spoils it then.
 func (tx *Tx) touchStream(ctx context.Context, a *agentRow, name string) (*streamRow, error) {
 	w := tx.w
 	s, err := w.stream(ctx, a, name)
@@ -226,8 +226,8 @@ func (tx *Tx) touchStream(ctx context.Context, a *agentRow, name string) (*strea
 		s.id, w.nextStream = w.nextStream, w.nextStream+1
 		s.firstSeen = tx.now
 		a.streams++
+		s.spoil(&w.group)
 	}
-	s.spoil(&w.group)
 	return s, nil
 }
 

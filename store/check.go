@@ -169,8 +169,7 @@ func (c *checker) epochs(ctx context.Context) error {
 func (c *checker) streams(ctx context.Context) error {
 	return c.none(ctx, "stream", `SELECT s.id || ' does not agree with its batches' FROM stream s
 		LEFT JOIN (SELECT stream_id, count(*) AS n, max(idx) AS top FROM batch GROUP BY stream_id) t ON t.stream_id = s.id
-		LEFT JOIN batch b ON b.stream_id = s.id AND b.idx = t.top
-		WHERE s.batches IS NOT t.n OR s.last_index IS NOT t.top OR s.last_seq IS NOT b.to_seq OR s.head IS NOT b.head LIMIT 1`)
+		WHERE s.missing IS NOT t.top + 1 - t.n LIMIT 1`)
 }
 
 // gaps compares the table with what lies between the stored batches.
@@ -189,8 +188,9 @@ func (c *checker) gaps(ctx context.Context) error {
 
 func (c *checker) agents(ctx context.Context) error {
 	return c.none(ctx, "agent", `SELECT a.id || ' does not agree with its rows' FROM agent a
-		LEFT JOIN (SELECT agent_id, count(*) AS streams, sum(batches) AS batches, sum(last_seq + 1) AS steps FROM stream GROUP BY agent_id) s
-			ON s.agent_id = a.id
+		LEFT JOIN (SELECT agent_id, count(*) AS streams, sum(t.n) AS batches, sum(b.to_seq + 1) AS steps FROM stream s
+			JOIN (SELECT stream_id, count(*) AS n, max(idx) AS top FROM batch GROUP BY stream_id) t ON t.stream_id = s.id
+			JOIN batch b ON b.stream_id = s.id AND b.idx = t.top GROUP BY agent_id) s ON s.agent_id = a.id
 		LEFT JOIN (SELECT agent_id, count(*) AS n FROM evidence GROUP BY agent_id) e ON e.agent_id = a.id
 		LEFT JOIN (SELECT agent_id, count(*) AS n FROM step WHERE opened <> 0 GROUP BY agent_id) t ON t.agent_id = a.id
 		WHERE a.streams <> coalesce(s.streams, 0) OR a.batches <> coalesce(s.batches, 0) OR a.steps <> coalesce(s.steps, 0)

@@ -1,3 +1,5 @@
+//go:build unix
+
 package store
 
 import (
@@ -105,24 +107,6 @@ func childIngest(dir string) {
 		})
 	}
 	wg.Wait()
-}
-
-// nextEpoch puts what waits into an epoch.
-func nextEpoch(ctx context.Context, tx *Tx) error {
-	waiting, err := tx.Pending(ctx, flight.MaxEpoch)
-	if err != nil || len(waiting) == 0 {
-		return err
-	}
-	ids := make([]flight.Hash, len(waiting))
-	for i, b := range waiting {
-		ids[i] = b.ID
-	}
-	root, err := flight.EpochRoot(ids)
-	if err != nil {
-		return err
-	}
-	_, err = tx.InsertEpoch(ctx, root, waiting[0].Position, waiting[len(waiting)-1].Position, DevChain)
-	return err
 }
 
 // TestKill kills a process that ingests, again and again on one file, and expects
@@ -386,14 +370,5 @@ func TestLockDir(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestNetworkFS(t *testing.T) {
-	if got := networkFS(t.TempDir()); got != "" {
-		t.Errorf("a temporary directory is on %s", got)
-	}
-	if runtime.GOOS == "linux" && networkMagic[0x6969] != "NFS" {
-		t.Error("NFS is not known")
 	}
 }

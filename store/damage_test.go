@@ -140,10 +140,10 @@ func TestCheckFinds(t *testing.T) {
 		"UPDATE batch SET received_at = received_at + 1 WHERE position = 500":                                                                            "root is another",
 		"UPDATE receipt_group SET signature = zeroblob(65) WHERE first_position = 1":                                                                     "receipts at position 1",
 		"UPDATE receipt_group SET node = zeroblob(20) WHERE first_position = 257":                                                                        "signed by",
-		"UPDATE stream SET batches = 1 WHERE id = 3":                                                                                                     "stream: 3",
+		"UPDATE stream SET missing = 1 WHERE id = 3":                                                                                                     "stream: 3",
 		"UPDATE agent SET steps = steps + 1 WHERE id = 4":                                                                                                "agent: 4",
 		"INSERT INTO gap VALUES (5, 1, 1, 1, 1)":                                                                                                         "gap: 5",
-		"INSERT INTO stream VALUES (51, 99, 'x', 0, 0, 0, 0, 0, x'')":                                                                                    "foreign key",
+		"INSERT INTO stream VALUES (51, 99, 'x', 0, 0, 0)":                                                                                               "foreign key",
 		"INSERT INTO epoch (root, first_position, last_position, created_at, chain_id, state, state_at) VALUES (zeroblob(32), 1, 9, 0, 1, 'pending', 0)": "epoch 1",
 		"INSERT INTO tally VALUES (1, 0, '', 1, 0, 0, 0, 0, 0, 0)":                                                                                       "tally: 1",
 	} {

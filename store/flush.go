@@ -66,12 +66,10 @@ func (w *writer) writeStream(s *streamRow) error {
 		s.dirty = false
 		return nil
 	}
-	h := &s.last.Batch.Header
-	text := `UPDATE stream SET last_seen = ?, batches = ?, last_index = ?, last_seq = ?, head = ? WHERE id = ?`
-	args := []any{int64(s.lastSeen), int64(s.batches), int64(h.Index), int64(h.ToSeq), h.Head[:], int64(s.id)}
+	text := `UPDATE stream SET missing = ?, filled_at = ? WHERE id = ?`
+	args := []any{int64(s.missing), int64(s.filledAt), int64(s.id)}
 	if !s.stored {
-		text = `INSERT INTO stream (last_seen, batches, last_index, last_seq, head, id, agent_id, name, first_seen)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		text = `INSERT INTO stream (missing, filled_at, id, agent_id, name, first_seen) VALUES (?, ?, ?, ?, ?, ?)`
 		args = append(args, int64(s.key.agent), s.key.name, int64(s.firstSeen))
 	}
 	if _, err := w.exec(text, args...); err != nil {

@@ -20,7 +20,7 @@ func lookAtFile(path string, mustExist bool) error {
 	case errors.Is(err, fs.ErrNotExist) && (mustExist || logged):
 		return fmt.Errorf("%w: %s", ErrMissing, path)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return makeEmpty(path)
 	case err != nil:
 		return err
 	case info.IsDir():
@@ -31,6 +31,16 @@ func lookAtFile(path string, mustExist bool) error {
 		return nil
 	}
 	return lookAtHeader(path, info.Size(), logged)
+}
+
+// makeEmpty makes an empty file, which is an empty database, so that it and the
+// log beside it, which takes over its mode, are the owner's only.
+func makeEmpty(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // lookAtHeader reads the first 100 bytes, see the SQLite file format, section 1.3.

@@ -168,6 +168,24 @@ func together(t testing.TB, s *Store, fns ...func(tx *Tx) error) []error {
 	return errs
 }
 
+// nextEpoch puts what waits into an epoch.
+func nextEpoch(ctx context.Context, tx *Tx) error {
+	waiting, err := tx.Pending(ctx, flight.MaxEpoch)
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	ids := make([]flight.Hash, len(waiting))
+	for i, b := range waiting {
+		ids[i] = b.ID
+	}
+	root, err := flight.EpochRoot(ids)
+	if err != nil {
+		return err
+	}
+	_, err = tx.InsertEpoch(ctx, root, waiting[0].Position, waiting[len(waiting)-1].Position, DevChain)
+	return err
+}
+
 func TestInsertAndRead(t *testing.T) {
 	s := fresh(t)
 	rs := put(t, s, testBatch(1, "a", 0), testBatch(1, "a", 1), testBatch(2, "b", 0))

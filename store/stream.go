@@ -22,8 +22,9 @@ type Stream struct {
 // inclusive.
 type Gap struct{ FirstIndex, LastIndex, FirstSeq, LastSeq uint64 }
 
-const selectStream = `SELECT s.id, a.address, s.name, s.first_seen, s.last_seen, s.batches, s.last_index, s.last_seq, s.head
-	FROM stream s CROSS JOIN agent a ON a.id = s.agent_id`
+const selectStream = `SELECT s.id, a.address, s.name, s.first_seen, max(s.filled_at, b.received_at), b.idx + 1 - s.missing, b.idx, b.to_seq, b.head
+	FROM stream s CROSS JOIN agent a ON a.id = s.agent_id
+	CROSS JOIN batch b ON b.stream_id = s.id AND b.idx = (SELECT max(idx) FROM batch WHERE stream_id = s.id)`
 
 func scanStream(r scanner) (s Stream, err error) {
 	err = r.Scan(num(&s.id), bytesTo(s.Agent[:]), &s.Name, num(&s.FirstSeen), num(&s.LastSeen), num(&s.Batches),

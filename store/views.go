@@ -11,13 +11,15 @@ import (
 const viewLife = 5 * time.Second
 
 var (
-	errViewOld   = fmt.Errorf("%w: the read took over %v", ErrBusy, viewLife)
+	errViewOld   = fmt.Errorf("%w: the read took too long", ErrBusy)
 	errViewEnded = fmt.Errorf("%w: the read was ended to keep the write-ahead log bounded", ErrBusy)
 )
 
 // views are the snapshots being read. A snapshot keeps the write-ahead log from
 // being reset, so the writer can shut the gate and end them.
 type views struct {
+	life time.Duration // of each
+
 	mu   sync.Mutex // guards all below
 	open map[*view]struct{}
 	gate chan struct{} // nil while open, else closed when it opens again
@@ -31,6 +33,7 @@ type view struct {
 }
 
 func (vs *views) init() {
+	vs.life = viewLife
 	vs.open = map[*view]struct{}{}
 	vs.left = make(chan struct{})
 }
@@ -63,7 +66,7 @@ func (vs *views) register(ctx context.Context, closing <-chan struct{}) (context
 	default:
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	ctx, stop := context.WithTimeoutCause(ctx, viewLife, errViewOld)
+	ctx, stop := context.WithTimeoutCause(ctx, vs.life, errViewOld)
 	v := &view{since: time.Now(), cancel: cancel, stop: stop}
 	vs.open[v] = struct{}{}
 	return ctx, v, nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // TestWALBound writes as fast as it can, from many callers on one stream of which
@@ -85,6 +88,7 @@ func TestWALBound(t *testing.T) {
 func soakWriter(ctx context.Context, t *testing.T, s *Store, locks *KeyLocks, n int, next *atomic.Int64) {
 	note := make([]byte, 4000)
 	for round := 0; ctx.Err() == nil; round++ {
+		binary.BigEndian.PutUint64(note, uint64(round)) // SQLite skips writing what is there
 		index, unlock := uint64(next.Load()), func() {}
 		fork := n%2 == 1 && index > 0
 		if fork {
@@ -134,6 +138,7 @@ func soakReader(ctx context.Context, t *testing.T, s *Store) {
 			t.Errorf("reader: %v", err)
 			return
 		}
+		time.Sleep(time.Millisecond) // readers that never pause would have all of a small machine
 	}
 }
 
@@ -173,5 +178,60 @@ func TestLogShrinks(t *testing.T) {
 	}
 	if got := fileSize(s.path + "-wal"); got != 0 {
 		t.Errorf("the log has %d bytes after Close", got)
+	}
+}
+
+// TestViewEnds expects the reads of a view that is too old to fail, though the
+// function does not look at its context, and the snapshot to be gone by then.
+func TestViewEnds(t *testing.T) {
+	s := fresh(t)
+	put(t, s, testBatch(1, "a", 0))
+	s.views.life = 20 * time.Millisecond
+	err := s.View(t.Context(), func(tx *ReadTx) error {
+		for {
+			if _, err := tx.Counts(context.Background()); err != nil {
+				return err
+			}
+		}
+	})
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("View = %v, want ErrBusy", err)
+	}
+	s.views.life = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	err = s.View(ctx, func(tx *ReadTx) error {
+		cancel()
+		_, err := tx.Counts(ctx)
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("View = %v, want canceled", err)
+	}
+	read(t, s, func(tx *ReadTx) error { _, err := tx.BatchAt(t.Context(), 1); return err })
+}
+
+// TestMode expects files that only the owner can read.
+func TestMode(t *testing.T) {
+	s := fresh(t)
+	put(t, s, testBatch(1, "a", 0))
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(s.path + suffix)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s%s: %v, %v", FileName, suffix, info.Mode(), err)
+		}
+	}
+}
+
+func TestCodes(t *testing.T) {
+	for code, want := range map[int]error{
+		sqlite3.SQLITE_FULL: ErrDiskFull, sqlite3.SQLITE_IOERR_WRITE: ErrDiskFull, sqlite3.SQLITE_IOERR_FSYNC: ErrDiskFull,
+		sqlite3.SQLITE_IOERR_SHMSIZE: ErrDiskFull, sqlite3.SQLITE_IOERR_READ: ErrDamaged, sqlite3.SQLITE_IOERR_SHORT_READ: ErrDamaged,
+		sqlite3.SQLITE_CORRUPT: ErrDamaged, sqlite3.SQLITE_CORRUPT_INDEX: ErrDamaged, sqlite3.SQLITE_NOTADB: ErrDamaged,
+		sqlite3.SQLITE_CONSTRAINT_UNIQUE: ErrConflict, sqlite3.SQLITE_BUSY_SNAPSHOT: ErrBusy, sqlite3.SQLITE_INTERRUPT: ErrBusy,
+		sqlite3.SQLITE_ERROR: nil, sqlite3.SQLITE_MISUSE: nil,
+	} {
+		if got := codeKind(code); got != want {
+			t.Errorf("code %d = %v, want %v", code, got, want)
+		}
 	}
 }

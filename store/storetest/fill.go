@@ -95,8 +95,7 @@ func agents(ctx context.Context, tx *sql.Tx, s Shape) error {
 	if err != nil {
 		return err
 	}
-	stream, err := tx.PrepareContext(ctx, `INSERT INTO stream (id, agent_id, name, first_seen, last_seen, batches, last_index, last_seq, head)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+	stream, err := tx.PrepareContext(ctx, `INSERT INTO stream (id, agent_id, name, first_seen, missing, filled_at) VALUES (?, ?, ?, ?, 0, 0)`)
 	if err != nil {
 		return err
 	}
@@ -107,7 +106,7 @@ func agents(ctx context.Context, tx *sql.Tx, s Shape) error {
 		if _, err := agent.ExecContext(ctx, n+1, h.Agent[:], firstSeen, lastSeen, k, h.ToSeq+1); err != nil {
 			return err
 		}
-		if _, err := stream.ExecContext(ctx, n+1, n+1, s.Stream, firstSeen, lastSeen, k, h.Index, h.ToSeq, h.Head[:]); err != nil {
+		if _, err := stream.ExecContext(ctx, n+1, n+1, s.Stream, firstSeen); err != nil {
 			return err
 		}
 	}
