@@ -126,7 +126,7 @@ func (p *Program) usage(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nCommands:\n", p.Name, p.About)
 	for _, c := range p.Commands {
-		fmt.Fprintf(&b, "  %-26s %s\n", strings.TrimSpace(c.Name+" "+c.Args), c.About)
+		fmt.Fprintf(&b, "  %-27s %s\n", strings.TrimSpace(c.Name+" "+c.Args), c.About)
 	}
 	fmt.Fprintf(&b, "\n%s COMMAND --help has the flags and examples.\n%s\n", p.Name, exitCodes)
 	_, err := io.WriteString(w, b.String())
