@@ -40,6 +40,8 @@ func mediaOf(name string) string {
 		return "application/json"
 	case ".css":
 		return "text/css; charset=utf-8"
+	case ".woff2":
+		return "font/woff2"
 	case ".svg":
 		return "image/svg+xml"
 	case ".py":

@@ -23,10 +23,9 @@ var pageFiles embed.FS
 // pages renders HTML. Every page is the layout around one body; all share the
 // components file.
 type pages struct {
-	s    *Server
-	body map[string]*template.Template // by file name without .html
-	css  string                        // paths that change with the content
-	icon string
+	s             *Server
+	body          map[string]*template.Template // by file name without .html
+	css, js, icon string                        // paths that change with the content
 }
 
 // A pageView is what the layout shows; View is the body's.
@@ -37,17 +36,19 @@ type pageView struct {
 	Next  string // address of the following part of a list, "" at the end
 	View  any
 
-	CSS, Icon, RequestID string
+	CSS, JS, Icon, RequestID string
+	Theme                    string // "light", "dark", or "" for what the system has
 }
 
 // policy is the pages' Content-Security-Policy: nothing inline and nothing from
-// elsewhere. The pages have no script today; one that comes must be a file of ours.
+// elsewhere.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types app"
 
 func newPages(s *Server) (*pages, error) {
 	p := &pages{s: s, body: map[string]*template.Template{}}
-	p.css, p.icon = s.asset("app.css"), s.asset("icon.svg")
+	s.fontNames()
+	p.css, p.js, p.icon = s.asset("app.css"), s.asset("app.js"), s.asset("icon.svg")
 	names, err := pageFiles.ReadDir("pages")
 	if err != nil {
 		return nil, err
@@ -77,6 +78,17 @@ func (s *Server) asset(name string) string {
 	return s.cfg.BasePath + hashed
 }
 
+// fontNames gives the fonts names that change with their content, and puts those
+// into the style sheet.
+func (s *Server) fontNames() {
+	css := s.files["/static/app.css"].body
+	for _, name := range []string{"fonts/hanken-grotesk.woff2", "fonts/atkinson-mono.woff2"} {
+		hashed := s.asset(name)
+		css = bytes.ReplaceAll(css, []byte(name), []byte(strings.TrimPrefix(hashed, s.cfg.BasePath+"/static/")))
+	}
+	s.files["/static/app.css"] = newFile("app.css", css)
+}
+
 func getStatic(s *Server, c *fiber.Ctx) error {
 	name := strings.TrimPrefix(c.Path(), s.cfg.BasePath)
 	f, ok := s.files[name]
@@ -104,7 +116,7 @@ func (s *Server) link(parts ...any) string {
 // that. The page is whole before a byte of it is sent.
 func (s *Server) render(c *fiber.Ctx, name string, v pageView, twin any) error {
 	h := &c.Context().Response.Header
-	h.Set(fiber.HeaderVary, "Accept")
+	h.Set(fiber.HeaderVary, "Accept, Cookie")
 	if twin != nil && acceptsJSON(&c.Context().Request.Header) {
 		return writeJSON(c, http.StatusOK, twin)
 	}
@@ -112,7 +124,7 @@ func (s *Server) render(c *fiber.Ctx, name string, v pageView, twin any) error {
 }
 
 func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageView) error {
-	v.CSS, v.Icon = s.pages.css, s.pages.icon
+	v.CSS, v.JS, v.Icon, v.Theme = s.pages.css, s.pages.js, s.pages.icon, theme(ctx)
 	v.RequestID = string(ctx.Response.Header.PeekBytes(hdrRequestID))
 	var buf bytes.Buffer
 	if err := s.pages.body[name].Execute(&buf, v); err != nil {
@@ -129,6 +141,15 @@ func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageV
 	ctx.Response.SetStatusCode(status)
 	ctx.Response.SetBodyRaw(buf.Bytes())
 	return nil
+}
+
+// theme is the reader's choice, which the server writes into the page so that
+// nothing flashes.
+func theme(ctx *fasthttp.RequestCtx) string {
+	if t := string(ctx.Request.Header.Cookie("theme")); t == "light" || t == "dark" {
+		return t
+	}
+	return ""
 }
 
 // errorPage says what happened and what still works.

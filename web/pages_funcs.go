@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"karatum/app"
 	"karatum/flight"
 )
 
@@ -41,8 +42,14 @@ func (p *pages) funcs() template.FuncMap {
 		"whenSec": func(sec uint64) timeView { return whenView(sec*1000, p.s.cfg.Now()) },
 		"num":     number,
 		"size":    byteSize,
-		"percent": func(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) },
-		"rating":  func(f *float64) string { return strconv.FormatFloat(*f, 'f', 2, 64) },
+		"percent": percent,
+		"rating":  func(f *float64) string { return ratingText(*f) },
+		"ratio":   ratingText,
+		"primary": p.s.primary,
+		"beside":  p.s.beside,
+		"glyph":   glyph,
+		"network": func() app.NetworkView { return p.s.network },
+		"lower":   strings.ToLower,
 		"visible": visible,
 		"pretty":  pretty,
 		"state":   stateClass,

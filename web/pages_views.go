@@ -87,6 +87,7 @@ type agentView struct {
 	ConflictList                          []app.EvidenceView
 	MoreStreams, MoreSteps, MoreConflicts bool
 	Dial                                  dialView
+	Tape                                  *tapeView // of the stream that was seen last, nil without streams
 	URL                                   string
 }
 
@@ -107,8 +108,11 @@ func pageAgent(s *Server, c *fiber.Ctx) error {
 		return err
 	}
 	v := agentView{
-		AgentView: agent, StreamList: streams.Items, ConflictList: conflicts.Items, Dial: dial(agent), URL: s.selfURL(c),
+		AgentView: agent, StreamList: streams.Items, ConflictList: conflicts.Items, Dial: dial(s.primary(agent)), URL: s.selfURL(c),
 		MoreStreams: streams.Next != "", MoreSteps: steps.Next != "", MoreConflicts: conflicts.Next != "",
+	}
+	if v.Tape, err = s.agentTape(c, streams.Items); err != nil {
+		return err
 	}
 	for _, st := range steps.Items {
 		row, err := viewStep(st)
@@ -123,6 +127,7 @@ func pageAgent(s *Server, c *fiber.Ctx) error {
 type streamView struct {
 	app.StreamView
 	Items []app.BatchView
+	Tape  *tapeView
 }
 
 func pageStream(s *Server, c *fiber.Ctx) error {
@@ -142,8 +147,12 @@ func pageStream(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	tape, err := s.node.Tape(c.UserContext(), a, name, tapeSteps)
+	if err != nil {
+		return err
+	}
 	v := pageView{Title: "Stream " + name, Nav: "agents", Twin: s.link("v1", "flight", "agents", a, "streams", name),
-		Next: nextLink(c, batches.Next, p.Limit), View: streamView{st, batches.Items}}
+		Next: nextLink(c, batches.Next, p.Limit), View: streamView{st, batches.Items, s.drawTape(tape)}}
 	return s.render(c, "stream", v, st)
 }
 

@@ -137,3 +137,6 @@ func queryPage(c *fiber.Ctx) (app.Page, error) {
 	}
 	return p, nil
 }
+
+// queryOf writes a query of one parameter.
+func queryOf(name, value string) string { return "?" + url.Values{name: {value}}.Encode() }

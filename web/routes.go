@@ -108,7 +108,7 @@ func routes() []route {
 		{method: get, path: "/healthz", kind: free, handle: getHealth, summary: "Liveness: the process answers.", media: mediaText},
 		{method: get, path: "/readyz", kind: free, handle: getReady, summary: "Readiness: chain, database and crons work.", media: mediaText, codes: []string{"NOT_READY"}},
 		{method: get, path: "/metrics", kind: free, handle: getMetrics, summary: "Prometheus metrics.", media: mediaText},
-		{method: get, path: "/static/:name", kind: free, handle: getStatic, summary: "Style sheet and icon of the pages.", media: mediaFile},
+		{method: get, path: "/static/*", kind: free, handle: getStatic, summary: "Style sheet, script, fonts and icon of the pages.", media: mediaFile},
 		{method: get, path: "/sdk/*", kind: free, handle: serveTree, summary: "The single-file SDKs; their names at the directory itself.", media: mediaFile},
 		{method: get, path: "/testvectors/*", kind: free, handle: serveTree, summary: "The test vectors of the format; their names at the directory itself.", media: mediaFile},
 

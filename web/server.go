@@ -18,6 +18,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"karatum/app"
 )
 
 // Bounds of one request and of stopping.
@@ -88,9 +90,10 @@ func (c *Config) fill() {
 
 // A Server serves one node. It is made by [New].
 type Server struct {
-	cfg  Config
-	node Node
-	log  *slog.Logger
+	cfg     Config
+	node    Node
+	network app.NetworkView
+	log     *slog.Logger
 
 	fiber      *fiber.App
 	routes     fasthttp.RequestHandler // fiber's, behind entry
@@ -117,7 +120,7 @@ type Server struct {
 func New(node Node, cfg Config) (*Server, error) {
 	cfg.fill()
 	s := &Server{
-		cfg: cfg, node: node, log: cfg.Log, table: routes(),
+		cfg: cfg, node: node, network: node.Network(), log: cfg.Log, table: routes(),
 		writes: newLimiter(cfg.IPRate, cfg.IPBurst), reads: newLimiter(10*cfg.IPRate, 10*cfg.IPBurst),
 		large: make(chan struct{}, largeSlots), deadlines: newDeadlines(cfg.RequestTimeout), patience: newDeadlines(operatorTimeout),
 		metrics: newMetrics(), idPrefix: idPrefix(),

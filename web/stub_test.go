@@ -47,7 +47,10 @@ func (s *stub) Agents(_ context.Context, p app.Page) (app.List[app.AgentView], e
 }
 func (s *stub) Ready(context.Context) error     { return s.ready }
 func (s *stub) CheckOperator(token string) bool { return token == operatorToken }
-func (s *stub) Metrics() prometheus.Gatherer    { return prometheus.NewRegistry() }
+func (s *stub) Network() app.NetworkView {
+	return app.NetworkView{Name: "dev", ChainID: 31337}
+}
+func (s *stub) Metrics() prometheus.Gatherer { return prometheus.NewRegistry() }
 func (s *stub) AnchorNow(context.Context) (app.AnchorRun, error) {
 	s.anchors.Add(1)
 	return app.AnchorRun{Epochs: 1, Batches: 2}, nil
