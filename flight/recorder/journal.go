@@ -110,6 +110,8 @@ func OpenJournal(dir string, opt JournalOptions) (*FileJournal, error) {
 func (j *FileJournal) Repairs() []error { return j.repairs }
 
 func (j *FileJournal) open() error {
+	j.mu.Lock() // files that fill up while steps are moved are flushed behind
+	defer j.mu.Unlock()
 	segs, torn, err := listSegments(j.dir)
 	if err != nil {
 		return err

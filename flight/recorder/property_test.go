@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ type life struct {
 	key   *flight.Key
 	node  *testnode.Node
 	dir   string
-	saved string            // directory of a snapshot, empty before the first
-	fault *testnode.Refusal // of the next answers to posts
+	saved string                           // directory of a snapshot, empty before the first
+	fault atomic.Pointer[testnode.Refusal] // of the next answers to posts
 	rec   *Recorder
 	refs  map[Ref]int // recorded steps that no accident touched, with their value
 	n     int
@@ -51,9 +52,9 @@ func (l *life) record(t *rapid.T) {
 }
 
 func (l *life) flush(t *rapid.T) {
-	l.fault = rapid.SampledFrom([]*testnode.Refusal{nil, nil, {}, {Status: 503}, {Status: 425, Code: "CLOCK_SKEW"}}).Draw(t, "fault")
+	l.fault.Store(rapid.SampledFrom([]*testnode.Refusal{nil, nil, {}, {Status: 503}, {Status: 425, Code: "CLOCK_SKEW"}}).Draw(t, "fault"))
 	err := l.rec.Flush(t.Context())
-	l.fault = nil
+	l.fault.Store(nil)
 	if err != nil && l.rec.Status().Waiting == 0 && !l.rec.Status().Inflight {
 		t.Fatalf("flush = %v, yet nothing waits", err)
 	}
@@ -162,7 +163,7 @@ func TestLife(t *testing.T) {
 			rt.Fatal(err)
 		}
 		l := &life{t: rt, key: key, node: node, dir: filepath.Join(base, "journal"), refs: map[Ref]int{}}
-		node.After = func(flight.Header) *testnode.Refusal { return l.fault }
+		node.After = func(flight.Header) *testnode.Refusal { return l.fault.Load() }
 		l.open()
 		defer func() { closeNow(l.rec) }()
 		rt.Repeat(map[string]func(*rapid.T){

@@ -8,8 +8,7 @@ import (
 
 // TestManySteps writes a long stream over many files: what the recorder keeps in
 // memory must not grow with it, opening must read the last file only, and old steps
-// must be found and delivered. RECORDER_STEPS asks for more than the default; the
-// times are printed, not judged.
+// must be found and delivered. The times are printed, not judged.
 func TestManySteps(t *testing.T) {
 	steps := manySteps
 	if cutEvery > 1 {
