@@ -93,7 +93,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "oneline": oneline, "mode": mode, "node": scriptNodes, "deliver": deliver, "truncate": truncate,
+			"exits": exits, "oneline": oneline, "mode": mode, "node": scriptNodes, "deliver": deliver, "prove": prove, "truncate": truncate,
 		},
 		RequireExplicitExec: true,
 	})
@@ -178,6 +178,29 @@ func deliver(ts *testscript.TestScript, neg bool, args []string) {
 	if status != http.StatusCreated {
 		ts.Fatalf("the node answers %d %s", status, answer)
 	}
+}
+
+// prove STEP PROOF anchors, writes the proof of a disclosed step's batch to a file,
+// and sets ATTESTER.
+func prove(ts *testscript.TestScript, neg bool, args []string) {
+	ctx, n := context.Background(), ts.Value(nodeKey{}).(*scriptNode).child
+	token, err := os.ReadFile(ts.MkAbs("d/operator.token"))
+	ts.Check(err)
+	status, answer, err := n.Post(ctx, "/v1/admin/anchor", []byte("{}"), strings.TrimSpace(string(token)))
+	ts.Check(err)
+	if status != http.StatusOK {
+		ts.Fatalf("anchor: %d %s", status, answer)
+	}
+	d, err := flight.ParseDisclosure([]byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+	var doc json.RawMessage
+	if status, err := n.Get(ctx, "/v1/flight/batches/"+d.Batch.ID().String()+"/proof", &doc); err != nil || status != http.StatusOK {
+		ts.Fatalf("proof: %d %v", status, err)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), doc, 0o600))
+	var v app.BatchProofView
+	ts.Check(json.Unmarshal(doc, &v))
+	ts.Setenv("ATTESTER", v.Anchor.Attester.String())
 }
 
 // testKey is a key that everybody knows.
@@ -387,7 +410,7 @@ func TestReadme(t *testing.T) {
 			t.Errorf("the README has the setting --%s, which does not exist", m[1])
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)\bkaratum ([a-z]+)`).FindAllStringSubmatch(readme, -1) {
+	for _, m := range regexp.MustCompile(`(?m)\bkaratum ([a-z][a-z-]*)`).FindAllStringSubmatch(readme, -1) {
 		if !slices.ContainsFunc(program().Commands, func(c cli.Command) bool { return c.Name == m[1] }) {
 			t.Errorf("the README speaks of karatum %s, which does not exist", m[1])
 		}

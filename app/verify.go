@@ -246,6 +246,9 @@ func (v *verification) checkSameBatch() {
 func (v *verification) checkEpoch() {
 	p := v.parts.proof
 	if p == nil {
+		if v.parts.disclosure != nil || v.parts.batch != nil {
+			v.skip(CheckEpochProof, "no batch proof is here; since when the batch exists was not checked")
+		}
 		return
 	}
 	v.judge(CheckEpochProof, flight.VerifyEpoch(p.Epoch.Root, p.Epoch.BatchCount, p.BatchID, p.Proof),

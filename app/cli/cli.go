@@ -125,8 +125,12 @@ func parse(fs *pflag.FlagSet, args []string) error {
 func (p *Program) usage(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nCommands:\n", p.Name, p.About)
+	width := 0
 	for _, c := range p.Commands {
-		fmt.Fprintf(&b, "  %-27s %s\n", strings.TrimSpace(c.Name+" "+c.Args), c.About)
+		width = max(width, len(c.Name)+1+len(c.Args))
+	}
+	for _, c := range p.Commands {
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, strings.TrimSpace(c.Name+" "+c.Args), c.About)
 	}
 	fmt.Fprintf(&b, "\n%s COMMAND --help has the flags and examples.\n%s\n", p.Name, exitCodes)
 	_, err := io.WriteString(w, b.String())
