@@ -17,6 +17,7 @@ const contracts = [
   ["artifacts/EAS.json", "EAS.sol", "Common.sol", "SchemaRegistry.sol"],
   ["artifacts/TestUSDC.json", "TestUSDC.sol"],
   ["testdata/TestNFT.json", "testdata/TestNFT.sol"],
+  ["testdata/TestMachine.json", "testdata/TestMachine.sol"],
 ];
 
 // No metadata hash and no CBOR trailer: the bytecode depends on the sources and
@@ -43,7 +44,9 @@ function sourceHash(paths) {
 function compile(paths) {
   const sources = Object.fromEntries(paths.map((p) => [p, { content: source(p) }]));
   const out = JSON.parse(solc.compile(JSON.stringify({ language: "Solidity", sources, settings })));
-  if (out.errors?.length) throw new Error(out.errors.map((e) => e.formattedMessage).join("\n"));
+  // Warnings stop the build, except that selfdestruct is deprecated: a test needs it.
+  const problems = (out.errors ?? []).filter((e) => e.errorCode !== "5159" || !paths[0].startsWith("testdata/"));
+  if (problems.length) throw new Error(problems.map((e) => e.formattedMessage).join("\n"));
   const name = paths[0].replace(/^.*\//, "").replace(/\.sol$/, "");
   const { abi, evm } = out.contracts[paths[0]][name];
   return {

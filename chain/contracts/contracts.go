@@ -1,7 +1,7 @@
 // Package contracts embeds the compiled Solidity contracts of the dev chain:
 // SchemaRegistry and EAS, compatible with Ethereum Attestation Service 1.4 in
-// the calls they have, TestUSDC, an ERC-20 with a faucet, and TestNFT, which
-// only tests deploy.
+// the calls they have, TestUSDC, an ERC-20 with a faucet, and TestNFT and
+// TestMachine, which only tests deploy.
 //
 // The artifacts are committed so that building needs no compiler. build.mjs
 // makes them with the pinned solc, build.mjs --check compares, and a test here
@@ -29,6 +29,9 @@ var testUSDC []byte
 //go:embed testdata/TestNFT.json
 var testNFT []byte
 
+//go:embed testdata/TestMachine.json
+var testMachine []byte
+
 // An Artifact is one compiled contract.
 type Artifact struct {
 	ContractName     string        `json:"contractName"`
@@ -51,6 +54,9 @@ func TestUSDC() (Artifact, error) { return parse(testUSDC) }
 
 // TestNFT is a small ERC-721 for tests of verdicts on token transfers.
 func TestNFT() (Artifact, error) { return parse(testNFT) }
+
+// TestMachine does what a replay must get right, for tests of replays.
+func TestMachine() (Artifact, error) { return parse(testMachine) }
 
 func parse(data []byte) (a Artifact, err error) {
 	if err := json.Unmarshal(data, &a); err != nil {

@@ -16,7 +16,7 @@ func all(t *testing.T) map[string]Artifact {
 	t.Helper()
 	out := map[string]Artifact{}
 	for name, load := range map[string]func() (Artifact, error){
-		"SchemaRegistry": SchemaRegistry, "EAS": EAS, "TestUSDC": TestUSDC, "TestNFT": TestNFT,
+		"SchemaRegistry": SchemaRegistry, "EAS": EAS, "TestUSDC": TestUSDC, "TestNFT": TestNFT, "TestMachine": TestMachine,
 	} {
 		a, err := load()
 		if err != nil {

@@ -404,6 +404,22 @@ func TestRPCHygiene(t *testing.T) {
 	if _, err := rpc.DialWebsocket(t.Context(), strings.Replace(c.URL(), "http://", "ws://", 1), "http://evil.example"); err == nil {
 		t.Error("a WebSocket from a foreign origin was accepted")
 	}
+	for origin, allowed := range map[string]string{"http://127.0.0.1:8080": "http://127.0.0.1:8080", "http://localhost:1": "http://localhost:1", "https://evil.example": "", "http://localhost.evil.example": "", "null": ""} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.URL(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Origin", origin)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if got := res.Header.Get("Access-Control-Allow-Origin"); got != allowed {
+			t.Errorf("a page of %s is allowed %q, want %q", origin, got, allowed)
+		}
+	}
 }
 
 func TestUnlockedAccounts(t *testing.T) {

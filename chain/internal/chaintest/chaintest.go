@@ -69,10 +69,13 @@ func Foundry(t testing.TB, program string) string {
 }
 
 // Anvil starts anvil on a free port for the duration of the test and returns its
-// URL.
-func Anvil(t testing.TB) string {
+// URL. Without arguments it has the rules of Prague.
+func Anvil(t testing.TB, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(Foundry(t, "anvil"), "--port", "0", "--hardfork", "prague")
+	if len(args) == 0 {
+		args = []string{"--hardfork", "prague"}
+	}
+	cmd := exec.Command(Foundry(t, "anvil"), append([]string{"--port", "0"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
