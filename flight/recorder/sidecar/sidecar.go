@@ -58,8 +58,15 @@ func Run(ctx context.Context, cfg Config) error {
 		return errors.New("sidecar: Config needs Recorder, and Listen or Lines")
 	}
 	s := &server{rec: cfg.Recorder}
+	lines := make(chan error, 1)
 	if cfg.Listen == "" {
-		return s.lines(ctx, cfg.Lines, cfg.Answers)
+		go func() { lines <- s.lines(ctx, cfg.Lines, cfg.Answers) }()
+		select {
+		case err := <-lines:
+			return err
+		case <-ctx.Done(): // a read from standard input cannot be interrupted
+			return nil
+		}
 	}
 	var err error
 	if s.token, err = token(cfg.TokenFile); err != nil {
@@ -69,7 +76,6 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	lines := make(chan error, 1)
 	if cfg.Lines != nil {
 		go func() { lines <- s.lines(ctx, cfg.Lines, cfg.Answers) }()
 	}
@@ -248,7 +254,7 @@ func answer(w http.ResponseWriter, status int, doc any) {
 }
 
 // lines records every line of in. A line that is no step is answered and skipped.
-// It returns when in ends; a reader that cannot be closed keeps it until then.
+// It returns when in ends, or ctx does and in can be closed.
 func (s *server) lines(ctx context.Context, in io.Reader, out io.Writer) error {
 	if c, ok := in.(io.Closer); ok {
 		defer context.AfterFunc(ctx, func() { c.Close() })()

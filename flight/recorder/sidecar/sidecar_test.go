@@ -183,3 +183,24 @@ func TestNotLoopback(t *testing.T) {
 		}
 	}
 }
+
+// silence is a reader that neither ends nor can be closed.
+type silence struct{ asked chan struct{} }
+
+func (s silence) Read([]byte) (int, error) {
+	s.asked <- struct{}{}
+	select {}
+}
+
+func TestLinesEndWithContext(t *testing.T) {
+	r, _ := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	in := silence{make(chan struct{})}
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, Config{Recorder: r, Lines: in}) }()
+	<-in.asked
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
