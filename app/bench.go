@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"karatum/flight"
@@ -76,15 +75,6 @@ func coreCounts() []int {
 		return []int{1, n}
 	}
 	return []int{1}
-}
-
-// cpuTime is the CPU that this process has spent.
-func cpuTime() (time.Duration, error) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, err
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
 // measure runs op n times on the given cores and returns the line.
