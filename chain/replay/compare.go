@@ -46,10 +46,22 @@ func logDifference(r, t chain.Log) string {
 	case !slices.Equal(r.Topics, t.Topics):
 		return fmt.Sprintf("topics are %v, the chain has %v", r.Topics, t.Topics)
 	case !bytes.Equal(r.Data, t.Data):
-		return fmt.Sprintf("data is %#x, the chain has %#x", clip(r.Data), clip(t.Data))
+		word := differsAt(r.Data, t.Data) / 32
+		return fmt.Sprintf("data is %#x from word %d on, the chain has %#x", from(r.Data, word), word, from(t.Data, word))
 	}
 	return ""
 }
 
-// clip keeps a message readable; what differs may be beyond it.
-func clip(b []byte) []byte { return b[:min(len(b), 64)] }
+func differsAt(a, b []byte) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// from is a word of 32 bytes, or what there is of it.
+func from(b []byte, word int) []byte {
+	b = b[min(len(b), 32*word):]
+	return b[:min(len(b), 32)]
+}

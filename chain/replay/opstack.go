@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -28,11 +29,10 @@ type opForks struct {
 var (
 	baseSchedule        = opForks{1704992401, 1710374401, 1720627201, 1726070401, 1746806401, 1764691201, 1779991200}
 	baseSepoliaSchedule = opForks{1699981200, 1708534800, 1716998400, 1723478400, 1744905600, 1763568001, 1776708000}
-
-	// newestOP is for chains without a known schedule: every fork of the stack,
-	// while the header tells Ethereum's.
-	newestOP = opForks{}
 )
+
+// never is the time of a fork that is not scheduled.
+const never = math.MaxUint64
 
 // opRules is Ethereum's schedule that follows from the stack's: Canyon brought
 // Shanghai, Ecotone Cancun, Isthmus Prague.

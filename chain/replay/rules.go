@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/params"
@@ -33,7 +34,8 @@ func public(chainID uint64) bool {
 
 // candidates are the rules that may hold for a block, the likeliest first. For
 // chains without a known schedule the header's members tell the fork; Osaka has
-// none of its own, so that both it and Prague are candidates.
+// none of its own, so that both it and Prague are candidates. Deposits tell the OP
+// stack, but not which of its two latest forks.
 func candidates(chainID uint64, b *fork.Block) []rules {
 	id := new(big.Int).SetUint64(chainID)
 	switch chainID {
@@ -46,13 +48,20 @@ func candidates(chainID uint64, b *fork.Block) []rules {
 	case baseSepolia:
 		return []rules{opRules("base-sepolia", id, baseSepoliaSchedule)}
 	}
-	var op *opForks
-	if len(b.Txs) > 0 && b.Txs[0].Type == fork.DepositType {
-		op = &newestOP
-	}
+	isOP := slices.ContainsFunc(b.Txs, func(t fork.Tx) bool { return t.Deposit != nil })
 	var out []rules
 	for _, f := range headerForks(b.Header.Header) {
-		out = append(out, rules{f, config(id, f), op})
+		c := config(id, f)
+		if !isOP {
+			out = append(out, rules{f, c, nil})
+			continue
+		}
+		for _, op := range []struct {
+			name  string
+			forks opForks
+		}{{"jovian", opForks{}}, {"isthmus", opForks{jovian: never}}} {
+			out = append(out, rules{f + ", " + op.name, c, &op.forks})
+		}
 	}
 	return out
 }
