@@ -107,6 +107,55 @@ func delivered(t *testing.T, node *load.Child, r recorded) {
 	}
 }
 
+// TestReadmeScripts runs the README's Python and JavaScript, as they stand, against
+// a node.
+func TestReadmeScripts(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := start(t, t.TempDir(), nil, unlimited...)
+	for _, c := range []struct{ language, program, file, sdk string }{
+		{"python", tool(t, "python3", "install Python 3.9 or newer"), "agent.py", "karatum_flight.py"},
+		{"js", tool(t, "node", "install Node 18 or newer"), "agent.mjs", "karatum-flight.mjs"},
+	} {
+		t.Run(c.language, func(t *testing.T) {
+			_, code, found := strings.Cut(string(readme), "```"+c.language+"\n")
+			code, _, ended := strings.Cut(code, "```")
+			if !found || !ended {
+				t.Fatal("the README has no such code")
+			}
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, c.file), strings.ReplaceAll(code, "http://127.0.0.1:8080", node.URL))
+			source, err := os.ReadFile(filepath.Join("../../web/sdk", c.sdk))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, c.sdk), string(source))
+			k, err := flight.NewKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), c.program, c.file)
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), fmt.Sprintf("AGENT_KEY=0x%x", k.Bytes()))
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			var a struct{ RecordedSteps int }
+			if status, err := node.Get(t.Context(), "/v1/flight/agents/"+k.Address().String(), &a); err != nil || status != 200 || a.RecordedSteps != 1 {
+				t.Errorf("agent: %d, %v, %+v; want one step", status, err, a)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMCPTypeScript puts karatum mcp-proxy between the TypeScript SDK's client
 // and server, over stdio.
 func TestMCPTypeScript(t *testing.T) {

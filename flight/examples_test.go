@@ -1,12 +1,16 @@
 package flight_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log"
+	"os"
 
 	"karatum/flight"
 	"karatum/flight/canon"
 	"karatum/flight/merkle"
+	"karatum/flight/recorder"
 )
 
 // exampleKey is key 7, which everybody knows; a real one comes from [flight.NewKey].
@@ -101,4 +105,25 @@ func ExampleDisclosure_Verify() {
 	// Output:
 	// claim: tx.success refused: <nil>
 	// first failing check: COMMITMENT
+}
+
+// Recording takes a few lines; the steps wait in the journal until a node is named.
+func Example_record() {
+	dir, err := os.MkdirTemp("", "journal")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+
+	rec, err := recorder.Open(ctx, recorder.Options{Journal: dir, Signer: recorder.Local(exampleKey()), RetainPlaintext: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ref, err := rec.Record(ctx, recorder.Step{Kind: "tool", Name: "read_invoice", Args: map[string]any{"id": "2041"}, Result: "25.00 due"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("step", ref.Seq, "waits:", rec.Status().Waiting == 1)
+	// Output: step 0 waits: true
 }
