@@ -38,6 +38,8 @@ func mediaOf(name string) string {
 		return "text/javascript; charset=utf-8"
 	case ".json":
 		return "application/json"
+	case ".html":
+		return "text/html; charset=utf-8"
 	case ".css":
 		return "text/css; charset=utf-8"
 	case ".woff2":

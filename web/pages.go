@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"karatum/app"
+	"karatum/web/verifier"
 )
 
 //go:embed pages/*.html
@@ -26,6 +27,7 @@ type pages struct {
 	s             *Server
 	body          map[string]*template.Template // by file name without .html
 	css, js, icon string                        // paths that change with the content
+	verify        *verifier.Assets
 }
 
 // A pageView is what the layout shows; View is the body's.
@@ -38,6 +40,8 @@ type pageView struct {
 
 	CSS, JS, Icon, RequestID string
 	Theme                    string // "light", "dark", or "" for what the system has
+	Module                   string // a script beside JS, "" for none
+	Asks                     bool   // the reader may have the page ask an RPC of their choice
 }
 
 // policy is the pages' Content-Security-Policy: nothing inline and nothing from
@@ -48,6 +52,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-sr
 func newPages(s *Server) (*pages, error) {
 	p := &pages{s: s, body: map[string]*template.Template{}}
 	s.fontNames()
+	if err := p.addVerifier(); err != nil {
+		return nil, err
+	}
 	p.css, p.js, p.icon = s.asset("app.css"), s.asset("app.js"), s.asset("icon.svg")
 	names, err := pageFiles.ReadDir("pages")
 	if err != nil {
@@ -60,6 +67,9 @@ func newPages(s *Server) (*pages, error) {
 		}
 		t, err := template.New("layout.html").Funcs(p.funcs()).Option("missingkey=error").
 			ParseFS(pageFiles, "pages/layout.html", "pages/components.html", "pages/"+n.Name())
+		if err == nil {
+			t, err = t.ParseFS(verifier.Templates, "assets/panel.html")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("web: page %s: %w", name, err)
 		}
@@ -132,7 +142,7 @@ func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageV
 	}
 	h := &ctx.Response.Header
 	h.SetContentType("text/html; charset=utf-8")
-	h.SetCanonical(hdrPolicy, []byte(policy))
+	h.SetCanonical(hdrPolicy, []byte(policyOf(v)))
 	h.Set(fiber.HeaderReferrerPolicy, "no-referrer")
 	h.Set(fiber.HeaderCacheControl, "no-cache")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")

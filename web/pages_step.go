@@ -7,6 +7,7 @@ import (
 	"karatum/app"
 	"karatum/flight"
 	"karatum/flight/canon"
+	"karatum/web/verifier"
 )
 
 // A stepView is a step as pages show it.
@@ -14,6 +15,7 @@ type stepView struct {
 	app.StepView
 	Record flight.Step
 	Said   *claimView
+	Panel  verifier.Panel
 }
 
 // A claimView is an opened claim in words; what a kind lacks is empty.

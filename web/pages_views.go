@@ -173,7 +173,11 @@ func pageStep(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.render(c, "step", pageView{Title: fmt.Sprintf("Step %d of %s", seq, name), Nav: "agents", Twin: s.link("v1", "flight", "proofs", step.StepHash), View: v}, step)
+	if v.Panel, err = s.stepPanel(c, step, seq); err != nil {
+		return err
+	}
+	return s.render(c, "step", pageView{Title: fmt.Sprintf("Step %d of %s", seq, name), Nav: "agents", Twin: s.link("v1", "flight", "proofs", step.StepHash), View: v,
+		Module: s.link("static", s.pages.verify.Panel.Name), Asks: true}, step)
 }
 
 func pageBatch(s *Server, c *fiber.Ctx) error {
@@ -211,7 +215,8 @@ func pageConflict(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	v := pageView{Title: fmt.Sprintf("Conflict %d", id), Nav: "conflicts", Twin: s.link("v1", "flight", "equivocations", id), View: e}
+	v := pageView{Title: fmt.Sprintf("Conflict %d", id), Nav: "conflicts", Twin: s.link("v1", "flight", "equivocations", id), View: conflictView{e, s.conflictPanel(e)},
+		Module: s.link("static", s.pages.verify.Panel.Name)}
 	return s.render(c, "conflict", v, e)
 }
 

@@ -1,0 +1,122 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"karatum/app"
+	"karatum/web/verifier"
+)
+
+// addVerifier registers the files that check a record in the reader's browser, and
+// puts the panel's part into the style sheet.
+func (p *pages) addVerifier() error {
+	files, css := p.s.files, p.s.files["/static/app.css"].body
+	v, err := verifier.New(css)
+	if err != nil {
+		return fmt.Errorf("web: %w", err)
+	}
+	for _, script := range []verifier.Script{v.Worker, v.Panel, v.Verify} {
+		files["/static/"+script.Name] = newFile(script.Name, script.Body)
+	}
+	files["/static/app.css"] = newFile("app.css", append(css[:len(css):len(css)], v.CSS...))
+	files[offlinePath] = newFile(offlinePath, v.Offline)
+	p.verify = v
+	return nil
+}
+
+const offlinePath = "/verify.html"
+
+// policyOf is the page's policy. Where the reader may ask an RPC, connections leave
+// the origin; scripts never do.
+func policyOf(v pageView) string {
+	if v.Asks {
+		return strings.Replace(policy, "connect-src 'self'", "connect-src 'self' https: http://localhost:* http://127.0.0.1:*", 1)
+	}
+	return policy
+}
+
+// panel is what every panel of this server shows.
+func (s *Server) panel(file string, document json.RawMessage) verifier.Panel {
+	return verifier.Panel{
+		Worker: s.link("static", s.pages.verify.Worker.Name), SHA256: s.pages.verify.Worker.SHA256, Save: s.cfg.BasePath + offlinePath,
+		Local: "http://localhost:8080/verify#", File: file, Document: plain(document),
+	}
+}
+
+// plain escapes what is not ASCII in a JSON text, which can stand in its strings
+// only: "view source" shows the text in the order in which it is checked.
+func plain(text json.RawMessage) json.RawMessage {
+	var b []byte
+	for _, r := range string(text) {
+		switch {
+		case r < utf8.RuneSelf:
+			b = append(b, byte(r))
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+	}
+	return b
+}
+
+// stepPanel checks a disclosed step, with the proof of its batch where that is
+// anchored: what karatum verify takes.
+func (s *Server) stepPanel(c *fiber.Ctx, step app.StepView, seq uint64) (verifier.Panel, error) {
+	bundle := struct {
+		Disclosure json.RawMessage     `json:"disclosure"`
+		Proof      *app.BatchProofView `json:"proof,omitempty"`
+	}{Disclosure: step.Disclosure}
+	proof, err := s.node.BatchProof(c.UserContext(), step.BatchID)
+	switch {
+	case err == nil:
+		bundle.Proof = &proof
+	case !errors.Is(err, &app.Error{Code: "NOT_ANCHORED"}):
+		return verifier.Panel{}, err
+	}
+	raw, err := json.Marshal(bundle)
+	if err != nil {
+		return verifier.Panel{}, err
+	}
+	p := s.panel(fmt.Sprintf("step-%d.json", seq), raw)
+	p.Checks, p.Asks, p.Forge, p.Record = verifier.DisclosureChecks(), true, true, s.link("v1", "flight", "proofs", step.StepHash)
+	return p, nil
+}
+
+// conflictPanel checks evidence.
+func (s *Server) conflictPanel(e app.EvidenceView) verifier.Panel {
+	p := s.panel(fmt.Sprintf("conflict-%d.json", e.ID), e.Evidence)
+	p.Checks, p.Record = verifier.EvidenceChecks(), s.link("v1", "flight", "equivocations", e.ID)
+	return p
+}
+
+// A conflictView is evidence and the panel that checks it.
+type conflictView struct {
+	app.EvidenceView
+	Panel verifier.Panel
+}
+
+// pageVerify takes any document, in the reader's browser.
+func pageVerify(s *Server, c *fiber.Ctx) error {
+	p := s.panel("document.json", nil)
+	p.AnyChecks, p.Asks, p.Forge, p.Hidden, p.Record = verifier.AnyChecks(), true, true, true, "#document"
+	return s.render(c, "verify", pageView{Title: "Verify a flight record", Nav: "verify", View: p, Module: s.link("static", s.pages.verify.Verify.Name), Asks: true}, nil)
+}
+
+// getOffline serves the page that works from a file, under the policy that it
+// states itself.
+func getOffline(s *Server, c *fiber.Ctx) error {
+	h := &c.Context().Response.Header
+	h.SetCanonical(hdrPolicy, []byte(s.pages.verify.Policy+"; frame-ancestors 'none'"))
+	h.Set(fiber.HeaderReferrerPolicy, "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	return sendFile(c, s.files[offlinePath], false)
+}

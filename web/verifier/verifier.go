@@ -1,0 +1,227 @@
+// Package verifier holds what runs in a reader's browser: the checks of the format
+// in a worker, the panel that shows them, and the page that works without a network.
+//
+// There is one implementation of the checks, the first part of the JavaScript SDK.
+// The worker is that part, byte for byte, with the worker's own part after it; the
+// offline page holds the same text. Nothing is bundled by a tool: modules are joined
+// here, at start, so "view source" shows what checks a record.
+//
+// What the pages are trusted with: they came from the server that a reader may want
+// to check, so each names ways to check elsewhere. The worker is trusted with
+// nothing but its answer: it runs under a policy that forbids every connection.
+package verifier
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"regexp"
+	"slices"
+	"strings"
+
+	"karatum/web/sdk"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Templates defines "verify-panel" for a [Panel], and "verify-intake", the form of the page that
+// takes any document.
+//
+//go:embed assets/panel.html
+var Templates embed.FS
+
+// A Script is a file that pages load. Its name changes with its content.
+type Script struct {
+	Name   string
+	Body   []byte
+	SHA256 string // of Body, as lower-case hex without 0x
+}
+
+// Assets are the files that a server hands out, made once by [New].
+type Assets struct {
+	Worker  Script // runs the checks
+	Panel   Script // on pages of one record; checks what the page embeds
+	Verify  Script // on /verify
+	CSS     []byte // the panel's part of the style sheet
+	Offline []byte // the page that works from a file
+	Policy  string // of the offline page, which states it itself as well
+}
+
+// The modules of the two pages, each after those that it imports.
+var (
+	panelModules  = []string{"words.js", "forge.js", "engine.js", "panel.js", "mount.js"}
+	verifyModules = []string{"words.js", "forge.js", "engine.js", "panel.js", "verify.js"}
+)
+
+// New makes the files. The offline page holds css, the style sheet of all pages, as
+// well. The error names an asset that is not as it must be.
+func New(css []byte) (*Assets, error) {
+	a := &Assets{}
+	tail, err := assets.ReadFile("assets/worker.js")
+	if err != nil {
+		return nil, err
+	}
+	a.Worker = newScript("worker", []byte(sdk.Verifier()+string(tail)))
+	panel, err := join(panelModules)
+	if err != nil {
+		return nil, err
+	}
+	verify, err := join(verifyModules)
+	if err != nil {
+		return nil, err
+	}
+	a.Panel, a.Verify = newScript("panel", panel), newScript("verify", verify)
+	if a.CSS, err = assets.ReadFile("assets/panel.css"); err != nil {
+		return nil, err
+	}
+	if err := a.makeOffline(css, verify); err != nil {
+		return nil, fmt.Errorf("verifier: offline page: %w", err)
+	}
+	return a, nil
+}
+
+func newScript(name string, body []byte) Script {
+	sum := sha256.Sum256(body)
+	return Script{Name: fmt.Sprintf("%s.%x.js", name, sum[:8]), Body: body, SHA256: hex.EncodeToString(sum[:])}
+}
+
+var (
+	importLine = regexp.MustCompile(`(?m)^import \{[^}]*\} from '\./[a-z]+\.js';\n`)
+	exportWord = regexp.MustCompile(`(?m)^export `)
+	heading    = regexp.MustCompile(`(?m)^/\* ([A-Z][a-z, -]+) -{4,} \*/$`)
+)
+
+// join concatenates modules into one: their names are distinct, so imports and
+// exports between them fall away.
+func join(names []string) ([]byte, error) {
+	var b bytes.Buffer
+	for _, name := range names {
+		text, err := assets.ReadFile("assets/" + name)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(exportWord.ReplaceAll(importLine.ReplaceAll(text, nil), nil))
+		b.WriteByte('\n')
+	}
+	return b.Bytes(), nil
+}
+
+// makeOffline puts everything into one page whose own policy runs this script and
+// no other, and lets nothing be loaded or sent.
+func (a *Assets) makeOffline(css, verify []byte) error {
+	engine := exportWord.ReplaceAll(a.Worker.Body, nil)
+	script := fmt.Sprintf("globalThis.embeddedVerifier = (() => {\n%s\nreturn { serve };\n})();\n\n%s", engine, verify)
+	base, err := sections(string(css))
+	if err != nil {
+		return err
+	}
+	style := base + string(a.CSS)
+	if strings.Contains(strings.ToLower(script), "</script") || strings.Contains(style, "</") {
+		return fmt.Errorf("an asset holds a closing tag")
+	}
+	a.Policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+		pin(script), pin(style))
+	t, err := template.ParseFS(assets, "assets/offline.html", "assets/panel.html")
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	err = t.ExecuteTemplate(&b, "offline.html", struct {
+		Policy string
+		Style  template.CSS
+		Script template.JS
+		Panel  Panel
+	}{a.Policy, template.CSS(style), template.JS(script), Panel{
+		Offline: true, Hidden: true, Forge: true, AnyChecks: AnyChecks(), SHA256: a.Worker.SHA256, File: "document.json", Record: "#",
+	}})
+	a.Offline = b.Bytes()
+	return err
+}
+
+// offlineSections are those parts of the style sheet that the offline page needs.
+var offlineSections = []string{"Tokens", "Base", "Page", "Hash, time, badge", "Key-value and tables", "Node pages", "Small screens"}
+
+// sections cuts a style sheet at its headings and keeps what the offline page needs.
+func sections(css string) (string, error) {
+	var b strings.Builder
+	found, at := 0, heading.FindAllStringSubmatchIndex(css, -1)
+	for i, m := range at {
+		end := len(css)
+		if i+1 < len(at) {
+			end = at[i+1][0]
+		}
+		if slices.Contains(offlineSections, css[m[2]:m[3]]) {
+			found++
+			b.WriteString(css[m[0]:end])
+		}
+	}
+	if found != len(offlineSections) {
+		return "", fmt.Errorf("the style sheet has %d of the sections %s", found, strings.Join(offlineSections, "; "))
+	}
+	return b.String(), nil
+}
+
+// pin is a hash as policies name it.
+func pin(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// A Panel is what the template "panel" shows.
+type Panel struct {
+	Checks    []Check // rows that stand there before anything ran
+	AnyChecks []Check // rows that a document may bring, where it is not known yet
+	Asks      bool    // offers to ask an RPC
+	Forge     bool    // offers to forge
+	Offline   bool
+	Hidden    bool // until a document is there
+
+	Worker, SHA256 string          // address of the worker, hash of its text
+	Save           string          // address of the offline page
+	Record, File   string          // where the record is without JavaScript, and its name as a file
+	Local          string          // address of /verify on the reader's own machine, up to and with the #; "" for none
+	Document       json.RawMessage // nil where the reader brings it
+}
+
+// A Check is a row.
+type Check struct{ ID, Title, Proves string }
+
+var disclosureChecks = []Check{
+	{"reveal", "Opened values match their seals", "Each value and its salt hash to the commitment in the record."},
+	{"step", "Record fingerprint", "The whole step record, hashed in its canonical form."},
+	{"place", "Right place in the batch", "Agent, stream, number and proof position agree."},
+	{"path", "Reaches the signed root", "The path from this step leads to the root the agent signed."},
+	{"links", "Links to its neighbours", "First and last steps tie this batch to the ones around it."},
+	{"signature", "Signed by the agent", "The batch signature recovers to the agent’s address."},
+	{"epoch", "Part of the epoch", "The batch is a leaf of the tree written on chain."},
+	{"anchor", "Written on chain", "The anchor transaction carries this epoch root."},
+}
+
+var evidenceChecks = []Check{
+	{"a", "First statement", "Its signature recovers to the agent’s address."},
+	{"b", "Second statement", "Its signature recovers to the same address."},
+	{"contradiction", "They contradict each other", "No honest history of one stream holds both."},
+}
+
+var otherChecks = []Check{
+	{"batch", "Signed batch", "The header is possible, and its signature recovers to the agent."},
+	{"receipt", "The node’s receipt", "The node signed its promise to anchor this batch."},
+	{"same", "One batch throughout", "All parts speak of the same batch."},
+}
+
+// DisclosureChecks are the eight checks of a disclosure, in the order of a page.
+func DisclosureChecks() []Check { return append([]Check{}, disclosureChecks...) }
+
+// EvidenceChecks are the checks of equivocation evidence.
+func EvidenceChecks() []Check { return append([]Check{}, evidenceChecks...) }
+
+// AnyChecks are all checks that there are.
+func AnyChecks() []Check {
+	return append(append(EvidenceChecks(), disclosureChecks...), otherChecks...)
+}
