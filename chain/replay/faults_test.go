@@ -29,10 +29,11 @@ import (
 func bumped(t testing.TB) (*mix, common.Hash) {
 	t.Helper()
 	m := onDevChain(t)
-	for range 2 {
-		m.call(1, &m.machine, 0, m.pack(m.machineABI, "bump", big.NewInt(1), big.NewInt(5)), 300_000)
-	}
-	m.seal()
+	m.together(func() {
+		for range 2 {
+			m.call(1, &m.machine, 0, m.pack(m.machineABI, "bump", big.NewInt(1), big.NewInt(5)), 300_000)
+		}
+	})
 	return m, m.mined[len(m.mined)-1]
 }
 

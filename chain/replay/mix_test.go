@@ -191,6 +191,25 @@ func (m *mix) seal() {
 	m.sent = nil
 }
 
+// together sends and mines again until all that send sends is in one block: a dev
+// chain that is about to seal may still take the first transaction alone.
+func (m *mix) together(send func()) {
+	m.t.Helper()
+	for range 50 {
+		send()
+		n := len(m.sent)
+		m.seal()
+		blocks := map[common.Hash]bool{}
+		for _, hash := range m.mined[len(m.mined)-n:] {
+			blocks[m.receipt(hash).BlockHash] = true
+		}
+		if len(blocks) == 1 {
+			return
+		}
+	}
+	m.t.Fatal("never in one block")
+}
+
 // fill sends n random transactions, ten to a block.
 func (m *mix) fill(n int) {
 	m.t.Helper()

@@ -29,10 +29,24 @@ func (m *mix) deposit(source byte, from common.Address, to *common.Address, mint
 	m.sent = append(m.sent, hash)
 }
 
+// p256Input is a valid signature of an all-zero hash on P-256, by the key 1: with
+// the nonce 1 as well, r is the generator's x, and s = hash + r = r.
+var p256Input = common.FromHex("0000000000000000000000000000000000000000000000000000000000000000" +
+	"6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296" + // r
+	"6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296" + // s
+	"6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296" + // x
+	"4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5") // y
+
 // On anvil's OP-stack rules: deposits that mint, revert, create and lack funds,
 // and transactions that pay for L1, whose senders' balances go into logs.
 func TestOPStack(t *testing.T) {
-	m := onAnvil(t, "--network", "optimism")
+	for _, hardfork := range []string{"isthmus", "jovian"} {
+		t.Run(hardfork, func(t *testing.T) { testOPStack(t, hardfork) })
+	}
+}
+
+func testOPStack(t *testing.T, hardfork string) {
+	m := onAnvil(t, "--network", "optimism", "--hardfork", hardfork)
 	l1Block := common.HexToAddress("0x4200000000000000000000000000000000000015")
 	set := func(slot int64, value string) {
 		raw(t, m.c, "anvil_setStorageAt", l1Block, common.BigToHash(big.NewInt(slot)), common.HexToHash(value))
@@ -61,6 +75,7 @@ func TestOPStack(t *testing.T) {
 			m.call(1, &m.token, 0, m.pack(m.tokenABI, "faucet", m.account(2+i).Address, big.NewInt(9)), 200_000)
 		}
 		m.call(4, &m.machine, 0, make([]byte, 700), 200_000) // zeros compress well
+		m.call(5, &m.machine, 0, m.pack(m.machineABI, "through", common.BytesToAddress([]byte{1, 0}), big.NewInt(0), p256Input), 300_000)
 		m.seal()
 	}
 	block()
@@ -68,7 +83,7 @@ func TestOPStack(t *testing.T) {
 	block()
 	fees("0x0000000000000000000000000000000000000000000000070000000000000123")
 	block()
-	deposits := 0
+	deposits, byRules := 0, map[string]int{}
 	r := newReplayer(t, replay.Options{})
 	for _, hash := range m.mined[2:] { // after the two contracts
 		res, err := r.Replay(t.Context(), replay.Job{Client: m.c, Tx: hash})
@@ -78,11 +93,12 @@ func TestOPStack(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: type %#x, index %d: %v", hash, res.Outcome.Tx.Type, res.Outcome.Told.Index, err)
 		}
+		byRules[res.Rules]++
 		if res.Outcome.Tx.Type == 0x7e {
 			deposits++
 		}
 	}
-	if deposits != 12 {
-		t.Errorf("%d deposits", deposits)
+	if deposits != 12 || byRules["prague, "+hardfork] == 0 {
+		t.Errorf("%d deposits, rules %v", deposits, byRules)
 	}
 }

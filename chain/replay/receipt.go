@@ -3,6 +3,8 @@ package replay
 import (
 	"math/big"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"karatum/chain"
 )
 
@@ -26,7 +28,7 @@ func (c *current) receipt(out outcome) chain.Receipt {
 		r.EffectiveGasPrice = new(big.Int)
 	}
 	for _, l := range out.logs {
-		r.Logs = append(r.Logs, chain.Log{Address: l.Address, Topics: l.Topics, Data: l.Data, Index: uint64(l.Index)})
+		r.Logs = append(r.Logs, chain.Log{Address: l.Address, Topics: append([]common.Hash{}, l.Topics...), Data: append([]byte{}, l.Data...), Index: uint64(l.Index)})
 	}
 	return r
 }

@@ -19,6 +19,7 @@ func (r *Replayer) trace(ctx context.Context, s scene, st *fork.State, w io.Writ
 	out := &bounded{w: w, left: r.o.TraceBytes, stop: cut}
 	buf := bufio.NewWriterSize(out, 64<<10)
 	s.tracer = logger.NewJSONLogger(&logger.Config{}, buf)
+	s.tracer.OnFault = nil // it would write the failing instruction a second time
 	_, err := r.execute(ctx, s, st.Reader(ctx))
 	if out.err != nil {
 		return out.err
