@@ -20,16 +20,12 @@ type pool struct {
 	hedge   time.Duration // 0 = never
 }
 
-// A host is one node and what we owe it: a bounded number of exchanges at a
-// time and in a second, and a rest when it asks for one or fails.
+// A host is one node and what is known of its state.
 type host struct {
 	t       *httpTransport
-	slots   chan struct{}
-	spacing time.Duration // between the starts of two exchanges
 	timeout time.Duration // of one exchange
 
 	mu      sync.Mutex // guards what follows
-	next    time.Time  // the earliest start of the next exchange
 	rest    time.Time  // until then other hosts are preferred
 	fails   int        // in a row
 	checked bool       // it serves the chain that it should
@@ -45,11 +41,7 @@ func newPool(urls []string, o Options) (*pool, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := &host{t: t, slots: make(chan struct{}, o.InFlight), timeout: o.Timeout, checked: o.ChainID == 0}
-		if o.PerSecond > 0 {
-			h.spacing = time.Second / time.Duration(o.PerSecond)
-		}
-		p.hosts = append(p.hosts, h)
+		p.hosts = append(p.hosts, &host{t: t, timeout: o.Timeout, checked: o.ChainID == 0})
 	}
 	return p, nil
 }
@@ -205,14 +197,9 @@ func (p *pool) Batch(ctx context.Context, calls []*BatchCall) {
 	}
 }
 
-// call makes one call within the host's limits.
 func (h *host) call(ctx context.Context, chainID uint64, method string, params []any) (json.RawMessage, error) {
 	limited, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	if err := h.enter(limited, method); err != nil {
-		return nil, err
-	}
-	defer h.leave()
 	if err := h.ready(limited, chainID, method); err != nil {
 		return nil, err
 	}
@@ -221,15 +208,8 @@ func (h *host) call(ctx context.Context, chainID uint64, method string, params [
 	return raw, err
 }
 
-// batch makes a batch within the host's limits; its exchanges count as one.
 func (h *host) batch(ctx context.Context, chainID uint64, calls []*BatchCall) {
-	const method = "batch"
-	err := h.enter(ctx, method)
-	if err == nil {
-		defer h.leave()
-		err = h.ready(ctx, chainID, method)
-	}
-	if err != nil {
+	if err := h.ready(ctx, chainID, "batch"); err != nil {
 		for _, call := range calls {
 			call.Err = err
 		}
@@ -258,44 +238,6 @@ func (h *host) ready(ctx context.Context, chainID uint64, method string) error {
 		h.note(ctx, err)
 	}
 	return err
-}
-
-// enter waits for a free slot and for the host's pace.
-func (h *host) enter(ctx context.Context, method string) error {
-	select {
-	case h.slots <- struct{}{}:
-	case <-ctx.Done():
-		return unreached(method, ctx.Err())
-	}
-	if err := h.pace(ctx); err != nil {
-		<-h.slots
-		return unreached(method, err)
-	}
-	return nil
-}
-
-func (h *host) leave() { <-h.slots }
-
-func (h *host) pace(ctx context.Context) error {
-	if h.spacing == 0 {
-		return nil
-	}
-	h.mu.Lock()
-	now := time.Now()
-	start := h.next
-	if start.Before(now) {
-		start = now
-	}
-	h.next = start.Add(h.spacing)
-	h.mu.Unlock()
-	timer := time.NewTimer(start.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // The rest of a host after failures in a row: the first is short, since most

@@ -42,6 +42,7 @@ func RedactURL(raw string) string {
 type httpTransport struct {
 	url       string
 	client    *http.Client
+	limits    *limits
 	limit     int64         // bytes of one answer
 	timeout   time.Duration // of one exchange of a batch
 	lastID    atomic.Uint64
@@ -61,6 +62,7 @@ func newHTTP(raw string, o Options) (*httpTransport, error) {
 	t.MaxResponseHeaderBytes = 64 << 10
 	h := &httpTransport{
 		url:     u.String(),
+		limits:  newLimits(o),
 		limit:   o.MaxResponseBytes,
 		timeout: o.Timeout,
 		client: &http.Client{
@@ -101,12 +103,16 @@ func (t *httpTransport) Call(ctx context.Context, method string, params ...any) 
 // errAnswerTooLong marks an answer beyond the limit, so that a batch can be cut.
 var errAnswerTooLong = errors.New("answer is too long")
 
-// post sends one body; its error is a CallError.
+// post sends one body within the host's limits; its error is a CallError.
 func (t *httpTransport) post(ctx context.Context, method string, body []byte) (status int, header http.Header, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, &CallError{Method: method, Kind: ErrUnavailable, Message: "request could not be made"}
 	}
+	if err := t.limits.enter(ctx); err != nil {
+		return 0, nil, nil, unreached(method, err)
+	}
+	defer t.limits.leave()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	res, err := t.client.Do(req)
