@@ -194,6 +194,9 @@ func CheckStream(s string) error {
 		if r == '/' {
 			return fieldErr("stream", "must not contain /")
 		}
+		if ' ' <= r && r <= '~' {
+			continue // quick: every step is checked as it is recorded
+		}
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return fieldErr("stream", "must not contain U+%04X, a control, format or separator character", r)
 		}
