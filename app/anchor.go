@@ -262,6 +262,7 @@ func (a *App) settled(ctx context.Context, e *store.Epoch, at anchor.Anchor) err
 		a.metrics.epochs.WithLabelValues(string(next)).Inc()
 		a.log.InfoContext(ctx, "epoch on chain", "epoch", e.ID, "state", next, "batches", e.Count(), "block", at.BlockNumber)
 		e.State = next
+		a.events.Publish(Event{Kind: EventEpoch, At: a.nowMs(), Epoch: e.ID, Batches: e.Count(), BlockNum: at.BlockNumber, State: string(next)})
 	}
 	return outward(err)
 }
@@ -271,6 +272,7 @@ func (a *App) mark(ctx context.Context, e *store.Epoch, next store.EpochState, n
 	if err == nil {
 		a.metrics.epochs.WithLabelValues(string(next)).Inc()
 		e.State = next
+		a.events.Publish(Event{Kind: EventEpoch, At: a.nowMs(), Epoch: e.ID, Batches: e.Count(), State: string(next), Reason: note})
 	}
 	return outward(err)
 }

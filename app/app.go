@@ -64,6 +64,7 @@ type App struct {
 
 	locks   *store.KeyLocks // one writer per (agent, stream)
 	metrics *metrics
+	events  *Events
 	onStep  func(step string) // Deps.Checkpoint, or nil
 	crons   *crons
 
@@ -78,7 +79,7 @@ type App struct {
 func New(cfg Config, d Deps) *App {
 	a := &App{
 		cfg: cfg, store: d.Store, keys: d.Keys, anchor: d.Anchor, chains: d.Chains, log: d.Log, now: d.Now, version: d.Version,
-		started: d.Now(), interval: cfg.anchorInterval(d.Now()), locks: store.NewKeyLocks(), metrics: newMetrics(d.Store),
+		started: d.Now(), interval: cfg.anchorInterval(d.Now()), locks: store.NewKeyLocks(), metrics: newMetrics(d.Store), events: NewEvents(d.Now()),
 		onStep: d.Checkpoint, crons: newCrons(), sights: make(map[uint64]*sight, len(d.Chains)),
 		clients: d.Clients, replayer: d.Replayer, replays: make(chan struct{}, 1),
 		bigBodies: make(chan struct{}, bigDisclosures), lookups: rate.NewLimiter(lookupsPerSecond, lookupsBurst),

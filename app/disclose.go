@@ -61,9 +61,11 @@ func (a *App) disclose(ctx context.Context, body []byte, publish bool) (StepView
 	if err != nil {
 		return StepView{}, err
 	}
-	if err := a.keepStep(ctx, d, r, row); err != nil {
+	news, err := a.keepStep(ctx, d, r, row)
+	if err != nil {
 		return StepView{}, err
 	}
+	a.events.Publish(news...)
 	v, err := a.Step(ctx, r.StepHash)
 	if err != nil || row.TxHash == nil || v.Verdict.Final || !a.lookups.Allow() {
 		return v, err // without a look now, the recheck job has its turn
@@ -152,9 +154,16 @@ func firstVerdict(r *flight.Report) flight.Verdict {
 }
 
 // keepStep stores the step beside its batch, opens a recheck where a claim can be
-// compared, and looks at the links to the disclosed neighbours.
-func (a *App) keepStep(ctx context.Context, d *flight.Disclosure, r *flight.Report, row *store.Step) error {
-	err := a.store.Update(ctx, func(tx *store.Tx) error {
+// compared, and looks at the links to the disclosed neighbours. news is what there
+// is to tell: the step where it was opened for the first time, and evidence.
+func (a *App) keepStep(ctx context.Context, d *flight.Disclosure, r *flight.Report, row *store.Step) (news []Event, err error) {
+	err = a.store.Update(ctx, func(tx *store.Tx) error {
+		news = nil
+		if _, err := tx.Step(ctx, row.Hash); errors.Is(err, store.ErrNotFound) {
+			e := verdictEvent(row, row.Verdict, tx.Now())
+			e.Kind = EventOpened
+			news = append(news, e)
+		}
 		if _, err := tx.Batch(ctx, r.BatchID); err != nil {
 			return notFound(err, ErrUnknownBatch)
 		}
@@ -169,9 +178,11 @@ func (a *App) keepStep(ctx context.Context, d *flight.Disclosure, r *flight.Repo
 				return err
 			}
 		}
-		return a.chainLinks(ctx, tx, d, r)
+		broken, err := a.chainLinks(ctx, tx, d, r)
+		news = append(news, broken...)
+		return err
 	})
-	return outward(err)
+	return news, outward(err)
 }
 
 func (a *App) revealQuota(ctx context.Context, tx *store.Tx, row *store.Step) error {
@@ -195,7 +206,7 @@ func (a *App) revealQuota(ctx context.Context, tx *store.Tx, row *store.Step) er
 
 // chainLinks compares the step with its disclosed neighbours. Two proven steps s
 // and s+1 that do not link are evidence of their own (BROKEN_CHAIN).
-func (a *App) chainLinks(ctx context.Context, tx *store.Tx, d *flight.Disclosure, r *flight.Report) error {
+func (a *App) chainLinks(ctx context.Context, tx *store.Tx, d *flight.Disclosure, r *flight.Report) (news []Event, err error) {
 	s := &r.Step
 	for _, seq := range []uint64{s.Seq - 1, s.Seq + 1} {
 		if s.Seq == 0 && seq != 1 {
@@ -206,23 +217,28 @@ func (a *App) chainLinks(ctx context.Context, tx *store.Tx, d *flight.Disclosure
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		neighbour, err := rebuild(ctx, &tx.ReadTx, &other, false)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		first, second := neighbour, d
 		if seq > s.Seq {
 			first, second = d, neighbour
 		}
 		if ev := flight.NewBrokenChain(first, second); ev != nil {
-			if _, err := a.equivocation(ctx, tx, &second.Batch.Header, ev); err != nil {
-				return err
+			h := &second.Batch.Header
+			o, err := a.equivocation(ctx, tx, h, ev)
+			if err != nil {
+				return nil, err
+			}
+			if o.kept != "" {
+				news = append(news, Event{Kind: EventConflict, At: tx.Now(), Agent: h.Agent, Stream: h.Stream, Index: h.Index, FromSeq: h.FromSeq, ToSeq: h.ToSeq, State: o.kept})
 			}
 		}
 	}
-	return nil
+	return news, nil
 }
 
 // rebuild makes the disclosure of a stored step: with what is kept open where

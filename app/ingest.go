@@ -52,6 +52,7 @@ func (a *App) Ingest(ctx context.Context, body []byte) (IngestAnswer, error) {
 	if err != nil {
 		return IngestAnswer{}, a.metrics.refused(a.fault(ctx, "ingest", outward(err)))
 	}
+	a.tell(&ans, c)
 	return ans.answer(a.metrics)
 }
 
@@ -107,6 +108,7 @@ func (a *App) ingestChunk(ctx context.Context, from int, lines [][]byte) []BulkA
 		case err != nil:
 			out[i].Err = a.metrics.refused(a.fault(ctx, "ingest", outward(err)))
 		default:
+			a.tell(&done[i], cands[i])
 			ans, err := done[i].answer(a.metrics)
 			out[i].Answer, out[i].Err = &ans, err
 		}
@@ -167,6 +169,19 @@ type outcome struct {
 	ans     IngestAnswer
 	receipt *flight.Receipt // complete once the group has committed
 	refusal *Error
+	kept    string // reason of the evidence that was stored now, "" for none
+}
+
+// tell publishes a batch that is new, or evidence that is new.
+func (a *App) tell(o *outcome, c candidate) {
+	h, kind, state := &c.batch.Header, EventBatch, o.ans.Continuity
+	switch {
+	case o.kept != "":
+		kind, state = EventConflict, o.kept
+	case o.refusal != nil || o.ans.Duplicate:
+		return
+	}
+	a.events.Publish(Event{Kind: kind, At: a.nowMs(), Agent: h.Agent, Stream: h.Stream, Index: h.Index, FromSeq: h.FromSeq, ToSeq: h.ToSeq, BatchID: c.id, State: state})
 }
 
 func (o outcome) answer(m *metrics) (IngestAnswer, error) {
@@ -248,36 +263,39 @@ func continuity(h *flight.Header, before, after *store.Batch, now uint64) Ingest
 // maxEvidence an agent, and answers with it. Later ones are answered with what
 // is stored and cost a quota unit.
 func (a *App) equivocation(ctx context.Context, tx *store.Tx, h *flight.Header, ev *flight.Evidence) (outcome, error) {
+	var kept string
 	stored, err := tx.Evidence(ctx, h.Agent, h.Stream, h.Index)
 	if errors.Is(err, store.ErrNotFound) {
-		stored, err = a.keepEvidence(ctx, tx, h, ev)
+		stored, kept, err = a.keepEvidence(ctx, tx, h, ev)
 	} else if err == nil {
 		_, _, err = tx.SpendQuota(ctx, h.Agent, tx.Now(), a.cfg.BatchQuota)
 	}
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{refusal: &Error{
+	return outcome{kept: kept, refusal: &Error{
 		Code: "EQUIVOCATION", Status: http.StatusConflict,
 		Message: "this key has signed another history of this stream; both statements are kept as evidence and served publicly",
 		Details: map[string]any{"evidence": json.RawMessage(stored)},
 	}}, nil
 }
 
-func (a *App) keepEvidence(ctx context.Context, tx *store.Tx, h *flight.Header, ev *flight.Evidence) ([]byte, error) {
+// keepEvidence returns the evidence to answer with, and its reason where it was
+// stored now.
+func (a *App) keepEvidence(ctx context.Context, tx *store.Tx, h *flight.Header, ev *flight.Evidence) (doc []byte, kept string, err error) {
 	n, err := tx.EvidenceCount(ctx, h.Agent)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if n >= maxEvidence {
 		if _, _, err := tx.SpendQuota(ctx, h.Agent, tx.Now(), a.cfg.BatchQuota); err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		return tx.LatestEvidence(ctx, h.Agent)
+		doc, err = tx.LatestEvidence(ctx, h.Agent)
+		return doc, "", err
 	}
-	doc, err := json.Marshal(ev)
-	if err != nil {
-		return nil, err
+	if doc, err = json.Marshal(ev); err != nil {
+		return nil, "", err
 	}
-	return doc, tx.AddEvidence(ctx, h.Agent, h.Stream, h.Index, string(ev.Reason), doc, tx.Now())
+	return doc, string(ev.Reason), tx.AddEvidence(ctx, h.Agent, h.Stream, h.Index, string(ev.Reason), doc, tx.Now())
 }

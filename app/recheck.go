@@ -50,11 +50,13 @@ type facts struct {
 // steps are then unverifiable with that reason, and the job stays.
 func (a *App) recheckTx(ctx context.Context, chainID uint64, hash flight.Hash) error {
 	f, askErr := a.ask(ctx, chainID, hash)
+	var changed []Event
 	err := a.store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 		steps, err := tx.StepsOfTx(ctx, chainID, hash)
 		if err != nil {
 			return err
 		}
+		changed = nil
 		for i := range steps {
 			v, err := a.judge(&steps[i], f, tx.Now())
 			if err != nil {
@@ -64,10 +66,20 @@ func (a *App) recheckTx(ctx context.Context, chainID uint64, hash flight.Hash) e
 				return err
 			}
 			a.metrics.verdicts.WithLabelValues(string(v.Verdict.State)).Inc()
+			if was := &steps[i].Verdict; was.State != v.Verdict.State || was.Reason != v.Verdict.Reason {
+				changed = append(changed, verdictEvent(&steps[i], v.Verdict, tx.Now()))
+			}
 		}
 		return a.reschedule(ctx, tx, chainID, hash, f.final)
 	})
+	if err == nil {
+		a.events.Publish(changed...)
+	}
 	return errors.Join(askErr, outward(err))
+}
+
+func verdictEvent(s *store.Step, v flight.Verdict, now uint64) Event {
+	return Event{Kind: EventVerdict, At: now, Agent: s.Agent, Stream: s.Stream, FromSeq: s.Seq, ToSeq: s.Seq, BatchID: s.BatchID, State: string(v.State), Reason: v.Reason}
 }
 
 // ask fetches the transaction and its receipt. Every failure is a reason, never
