@@ -224,8 +224,8 @@ func (s *Store) submit(ctx context.Context, j *job) error {
 
 // View runs fn on a snapshot. It ends the snapshot after 5 s, when ctx ends, or
 // earlier when the write-ahead log could not be kept bounded otherwise; fn's
-// reads then fail and View returns an error that wraps [ErrBusy]. fn must not
-// call Update.
+// reads then fail and View returns an error that wraps [ErrBusy]. fn must call
+// neither Update nor View.
 func (s *Store) View(ctx context.Context, fn func(tx *ReadTx) error) error {
 	ctx, v, err := s.views.enter(ctx, s.closing)
 	if err != nil {

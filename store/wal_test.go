@@ -181,6 +181,35 @@ func TestLogShrinks(t *testing.T) {
 	}
 }
 
+// TestViewsPrepare has as many views as there can be, all with a snapshot, run a
+// statement that no connection knows yet, while as many wait for their turn.
+func TestViewsPrepare(t *testing.T) {
+	s := fresh(t)
+	put(t, s, testBatch(1, "a", 0))
+	var wg, ready sync.WaitGroup
+	ready.Add(readerConns)
+	for n := range 2 * readerConns {
+		started := make(chan struct{})
+		wg.Go(func() {
+			err := s.View(t.Context(), func(tx *ReadTx) error {
+				close(started)
+				if n < readerConns {
+					ready.Done()
+				}
+				ready.Wait()
+				return tx.one(t.Context(), []any{new(int)}, fmt.Sprintf("SELECT %d FROM batch", n))
+			})
+			if err != nil {
+				t.Errorf("view %d: %v", n, err)
+			}
+		})
+		if n < readerConns {
+			<-started
+		}
+	}
+	wg.Wait()
+}
+
 // TestViewEnds expects the reads of a view that is too old to fail, though the
 // function does not look at its context, and the snapshot to be gone by then.
 func TestViewEnds(t *testing.T) {
