@@ -7,6 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -69,10 +73,12 @@ type Caller interface {
 }
 
 // ReadBlock fetches the block with a hash, which has the given number, and its
-// parent's header. strict is for chains on which every transaction is signed by
-// its sender: there a transaction that is not is a contradiction; elsewhere, as
-// on development chains with impersonation, it is told in TxsUnproved.
-func ReadBlock(ctx context.Context, c Caller, chainID uint64, hash common.Hash, number uint64, strict bool) (*Block, Header, error) {
+// parent's header. strict is for chains whose transactions are all as Ethereum's
+// or the OP stack's rules have them: there one that does not hash to its hash is a
+// contradiction; elsewhere, as on development chains that make up transactions of
+// impersonated senders, it is told in TxsUnproved. Senders are not checked yet,
+// see [Block.CheckSenders].
+func ReadBlock(ctx context.Context, c Caller, hash common.Hash, number uint64, strict bool) (*Block, Header, error) {
 	if number == 0 {
 		return nil, Header{}, errors.New("fork: the genesis block has no parent")
 	}
@@ -84,7 +90,7 @@ func ReadBlock(ctx context.Context, c Caller, chainID uint64, hash common.Hash, 
 	if calls[0].Err != nil {
 		return nil, Header{}, fmt.Errorf("fork: block %s: %w", hash, calls[0].Err)
 	}
-	b, err := parseBlock(calls[0].Result, chainID, strict)
+	b, err := parseBlock(calls[0].Result, strict)
 	if err != nil {
 		return nil, Header{}, err
 	}
@@ -116,7 +122,7 @@ func readParent(ctx context.Context, c Caller, b *Block, canonical chain.BatchCa
 	return h, err
 }
 
-func parseBlock(raw json.RawMessage, chainID uint64, strict bool) (*Block, error) {
+func parseBlock(raw json.RawMessage, strict bool) (*Block, error) {
 	h, err := parseHeader(raw)
 	if err != nil {
 		return nil, err
@@ -128,9 +134,8 @@ func parseBlock(raw json.RawMessage, chainID uint64, strict bool) (*Block, error
 		return nil, malformed("block", err)
 	}
 	b := &Block{Header: h}
-	signer := types.LatestSignerForChainID(new(big.Int).SetUint64(chainID))
 	for i, raw := range body.Transactions {
-		tx, unproved, err := parseTx(raw, signer)
+		tx, unproved, err := parseTx(raw)
 		if err != nil {
 			return nil, fmt.Errorf("transaction %d: %w", i, err)
 		}
@@ -157,7 +162,7 @@ func (e encodings) Len() int                           { return len(e) }
 func (e encodings) EncodeIndex(i int, w *bytes.Buffer) { w.Write(e[i].raw) }
 
 // parseTx reads a transaction object. unproved says what does not fit together.
-func parseTx(raw json.RawMessage, signer types.Signer) (tx Tx, unproved string, err error) {
+func parseTx(raw json.RawMessage) (tx Tx, unproved string, err error) {
 	var told struct {
 		Hash *common.Hash    `json:"hash"`
 		From *common.Address `json:"from"`
@@ -186,12 +191,39 @@ func parseTx(raw json.RawMessage, signer types.Signer) (tx Tx, unproved string, 
 		return tx, "", malformed("transaction", err)
 	case crypto.Keccak256Hash(tx.raw) != tx.Hash:
 		return tx, "does not hash to its hash", nil
-	case tx.Signed != nil:
-		if from, err := types.Sender(signer, tx.Signed); err != nil || from != tx.From {
-			return tx, "is not signed by its sender", nil
-		}
 	}
 	return tx, "", nil
+}
+
+// CheckSenders recovers the senders of the transactions from one index to
+// another, both included. unproved names one that is not signed by the sender
+// told; for a strict chain that is a contradiction, see [ReadBlock].
+func (b *Block) CheckSenders(chainID uint64, from, to int, strict bool) (unproved string, err error) {
+	signer := types.LatestSignerForChainID(new(big.Int).SetUint64(chainID))
+	wrong := make([]bool, len(b.Txs))
+	var next atomic.Int64
+	next.Store(int64(from))
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), to-from+1) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i <= int64(to); i = next.Add(1) - 1 {
+				if tx := &b.Txs[i]; tx.Signed != nil {
+					sender, err := types.Sender(signer, tx.Signed) // the transaction remembers it
+					wrong[i] = err != nil || sender != tx.From
+				}
+			}
+		})
+	}
+	wg.Wait()
+	i := slices.Index(wrong, true)
+	if i < 0 {
+		return "", nil
+	}
+	unproved = fmt.Sprintf("transaction %d is not signed by its sender", i)
+	if strict && b.Unproved == "" {
+		return "", contradiction("%s", unproved)
+	}
+	return unproved, nil
 }
 
 func (t *Tx) parseSigned(raw json.RawMessage) (err error) {

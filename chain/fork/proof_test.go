@@ -210,7 +210,7 @@ func FuzzParseBlock(f *testing.F) {
 	f.Add([]byte(raw[:len(raw)-1]), []byte(`,"transactions":[]}`))
 	f.Add([]byte(raw[:len(raw)-1]), []byte(`,"transactions":[{"type":"0x7e","hash":"0x11","from":"0x22"}],"newRoot":"0x"}`))
 	f.Fuzz(func(t *testing.T, head, tail []byte) {
-		b, err := parseBlock(append(bytes.Clone(head), tail...), 1, true)
+		b, err := parseBlock(append(bytes.Clone(head), tail...), true)
 		if err == nil && b.Unproved == "" && b.Header.Header.Hash() != b.Hash {
 			t.Fatalf("accepted %+v", b.Header)
 		}

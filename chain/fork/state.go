@@ -90,6 +90,13 @@ func (s *State) Unproved() string {
 	return s.unproved
 }
 
+// Size is how many accounts and slots, and bytes of code, were read.
+func (s *State) Size() (entries, codeBytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.accounts) + len(s.slots), s.codeBytes
+}
+
 // account is what was read; a copy, because the EVM writes into it.
 func (s *State) account(addr common.Address) (a *types.StateAccount, known bool) {
 	s.mu.Lock()

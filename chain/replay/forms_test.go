@@ -186,14 +186,21 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Many replays in a row leave nothing behind.
+// Many replays in a row leave nothing behind, of more blocks than are kept in
+// memory.
 func TestMemoryStaysFlat(t *testing.T) {
-	m, hash := bumped(t)
+	m := onDevChain(t)
+	for i := range 20 {
+		m.random(i)
+		m.seal()
+	}
 	r := newReplayer(t, replay.Options{})
-	heap := func(n int) uint64 {
-		for range n {
-			if res, err := r.Replay(t.Context(), replay.Job{Client: m.c, ChainID: 31337, Tx: hash}); err != nil || !res.Reproduced {
-				t.Fatalf("%+v, %v", res, err)
+	heap := func(rounds int) uint64 {
+		for range rounds {
+			for _, hash := range m.mined {
+				if res, err := r.Replay(t.Context(), replay.Job{Client: m.c, ChainID: 31337, Tx: hash}); err != nil || !res.Reproduced {
+					t.Fatalf("%+v, %v", res, err)
+				}
 			}
 		}
 		runtime.GC()
@@ -202,8 +209,8 @@ func TestMemoryStaysFlat(t *testing.T) {
 		runtime.ReadMemStats(&s)
 		return s.HeapAlloc
 	}
-	before := heap(50)
-	after := heap(300)
+	before := heap(2)
+	after := heap(15)
 	if grown := int64(after) - int64(before); grown > 4<<20 { // 14 KiB a replay would show
 		t.Errorf("the heap grew by %d bytes in 300 replays", grown)
 	}
@@ -230,4 +237,48 @@ func plain(r chain.Receipt) string {
 		return err.Error()
 	}
 	return string(out)
+}
+
+// A second transaction of a block that was just read, or the same again, needs
+// the node for its receipt only.
+func TestBlockInMemory(t *testing.T) {
+	m, hash := bumped(t)
+	r := newReplayer(t, replay.Options{})
+	for i, job := range []replay.Job{{Tx: hash}, {Tx: hash}, {Tx: m.mined[len(m.mined)-2]}, {Tx: hash, Prefix: replay.None}} {
+		job.Client = m.c
+		res, err := r.Replay(t.Context(), job)
+		if err != nil || (res.Trips == 0) != (i > 0) || res.Reproduced != (job.Prefix != replay.None) {
+			t.Errorf("replay %d: %+v, %v", i, res, err)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	m, hash := bumped(t)
+	second := newProxy(t, m.url, func(rpcCall, *rpcAnswer) {})
+	for _, tt := range []struct {
+		name      string
+		q         replay.Request
+		confirmed int
+		code      string
+	}{
+		{"one URL", replay.Request{URLs: []string{m.url}}, 0, ""},
+		{"two URLs", replay.Request{URLs: []string{m.url, second.URL}}, 1, ""},
+		{"two URLs, one down", replay.Request{URLs: []string{"http://127.0.0.1:1", m.url}}, 0, ""},
+		{"block hash", replay.Request{URLs: []string{m.url}, BlockHash: m.receipt(hash).BlockHash}, 1, ""},
+		{"another block hash", replay.Request{URLs: []string{m.url}, BlockHash: common.Hash{1}}, 0, replay.CodeOtherBlock},
+		{"another chain", replay.Request{URLs: []string{m.url}, ChainID: 1}, 0, replay.CodeRPC},
+		{"nobody there", replay.Request{URLs: []string{"http://127.0.0.1:1"}}, 0, replay.CodeRPC},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.q.Tx = hash
+			res, err := replay.Run(t.Context(), tt.q)
+			if replay.Code(err) != tt.code || len(res.ConfirmedBy) != tt.confirmed {
+				t.Fatalf("%+v, %v; want %d confirmations and code %q", res, err, tt.confirmed, tt.code)
+			}
+			if err == nil && exact(res) != nil {
+				t.Errorf("%+v", res)
+			}
+		})
+	}
 }

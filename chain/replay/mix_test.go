@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -73,7 +74,11 @@ func newMix(t testing.TB, c *chain.Client, url string, mine func(), blobs bool) 
 func onAnvil(t testing.TB, args ...string) *mix {
 	t.Helper()
 	url := chaintest.Anvil(t, args...)
-	c := chaintest.Dial(t, url)
+	c, err := chain.Dial(t.Context(), url, chain.Options{Timeout: 5 * time.Minute}) // anvil is slow to prepare for its first blob
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
 	raw(t, c, "evm_setAutomine", false)
 	return newMix(t, c, url, func() { raw(t, c, "evm_mine") }, true)
 }

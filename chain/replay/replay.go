@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/lru"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/rawdb"
 	"github.com/ethereum/go-ethereum/core/state"
@@ -64,16 +65,17 @@ func (o Options) withDefaults() Options {
 // A Replayer replays transactions. It holds caches of code and its analysis,
 // bounded, and is safe for concurrent use.
 type Replayer struct {
-	o     Options
-	cache *fork.Cache // nil = none
-	codes *fork.Codes
-	jumps vm.JumpDestCache
-	db    state.Database // empty; a StateDB wants one, and reads nothing from it
+	o      Options
+	cache  *fork.Cache // nil = none
+	recent *lru.Cache[readingKey, *reading]
+	codes  *fork.Codes
+	jumps  vm.JumpDestCache
+	db     state.Database // empty; a StateDB wants one, and reads nothing from it
 }
 
 // New prepares a Replayer; the error is of the cache directory.
 func New(o Options) (*Replayer, error) {
-	r := &Replayer{o: o.withDefaults(), codes: fork.NewCodes(), jumps: core.NewJumpDestCache()}
+	r := &Replayer{o: o.withDefaults(), recent: lru.NewCache[readingKey, *reading](keptReadings), codes: fork.NewCodes(), jumps: core.NewJumpDestCache()}
 	if o.CacheDir != "" {
 		cache, err := fork.OpenCache(o.CacheDir, r.o.CacheBytes)
 		if err != nil {
@@ -104,6 +106,9 @@ type Job struct {
 	BlockHash common.Hash
 	// Sources are asked for the block too. One that has another is [ErrDisputed].
 	Sources []Source
+	// OwnSources says that Sources are the nodes of Client itself. Any of them may
+	// be the one read from, so that the first to confirm counts for nothing.
+	OwnSources bool
 	// RequireProof makes a node that cannot prove its state an error.
 	RequireProof bool
 	// Evaluate judges the replayed receipt; what it returns is Result.Verdict.
@@ -185,28 +190,64 @@ func (r *Replayer) replay(ctx context.Context, job Job) (res Result, err error) 
 			return res, err
 		}
 	}
-	c, err := r.read(ctx, job)
+	c, err := r.locateAndRead(ctx, job)
 	if err != nil {
 		return res, err
 	}
 	if err := c.run(ctx, r); err != nil {
 		return res, err
 	}
+	r.keep(c)
 	return c.conclude(r)
 }
 
-// A replay in progress.
-type current struct {
-	job       Job
-	told      chain.Receipt
-	rawTold   json.RawMessage
+// A reading is a block and the state before it, as far as one node told them.
+type reading struct {
 	answers   *fork.Answers
 	block     *fork.Block
 	parent    fork.Header
 	ancestors *fork.Ancestors
 	state     *fork.State
-	confirmed []string
-	notes     []string
+}
+
+// A readingKey says what a reading is of. The node is part of it: what it could
+// not prove must not be passed off as another's word.
+type readingKey struct {
+	client  *chain.Client
+	chainID uint64
+	block   common.Hash
+	proof   bool
+}
+
+func (j Job) key(block common.Hash) readingKey {
+	return readingKey{j.Client, j.ChainID, block, j.RequireProof}
+}
+
+// Readings kept in memory: the newest few, and small ones only.
+const (
+	keptReadings = 8
+	keptEntries  = 20_000
+	keptCode     = 4 << 20
+)
+
+// keep holds on to a reading that ended well, so that other transactions of the
+// block, and other prefixes, need not read it again.
+func (r *Replayer) keep(c *current) {
+	if entries, code := c.state.Size(); entries <= keptEntries && code <= keptCode {
+		r.recent.Add(c.job.key(c.block.Hash), c.reading)
+	}
+}
+
+// A current is a replay in progress.
+type current struct {
+	*reading
+	job         Job
+	told        chain.Receipt
+	rawTold     json.RawMessage
+	confirmed   []string
+	notes       []string
+	senders     string // why a sender is not proved
+	tripsBefore int    // of the reading, by earlier replays
 
 	rules    rules // whose outcome this is:
 	out      outcome
@@ -215,8 +256,8 @@ type current struct {
 	diffs    []string
 }
 
-// read finds the transaction's block and asks everybody about it.
-func (r *Replayer) read(ctx context.Context, job Job) (*current, error) {
+// locateAndRead finds the transaction's block and asks everybody about it.
+func (r *Replayer) locateAndRead(ctx context.Context, job Job) (*current, error) {
 	c := &current{job: job}
 	if err := r.locate(ctx, c); err != nil {
 		return nil, err
@@ -229,18 +270,33 @@ func (r *Replayer) read(ctx context.Context, job Job) (*current, error) {
 	}
 	asked := make(chan error, 1)
 	go func() { asked <- c.ask(ctx) }()
-	c.answers = r.cache.Block(job.ChainID, c.told.BlockHash, job.Client)
 	var err error
-	c.block, c.parent, err = fork.ReadBlock(ctx, c.answers, job.ChainID, c.told.BlockHash, c.told.BlockNumber, public(job.ChainID))
+	c.reading, c.tripsBefore, err = r.read(ctx, job, c.told)
 	if err := errors.Join(<-asked, err); err != nil {
 		return nil, err
 	}
-	if i := c.told.Index; i >= uint64(len(c.block.Txs)) || c.block.Txs[i].Hash != job.Tx {
+	i := c.told.Index
+	if i >= uint64(len(c.block.Txs)) || c.block.Txs[i].Hash != job.Tx {
 		return nil, fmt.Errorf("%w: transaction %d of block %s is not %s", fork.ErrContradiction, i, c.told.BlockHash, job.Tx)
 	}
-	c.ancestors = fork.NewAncestors(c.answers, c.block, c.parent)
-	c.state = fork.NewState(c.answers, c.parent, fork.Options{Limits: r.o.State, RequireProof: job.RequireProof, Codes: r.codes})
-	return c, nil
+	s := c.scene(r)
+	c.senders, err = c.block.CheckSenders(job.ChainID, s.from, s.to, public(job.ChainID))
+	return c, err
+}
+
+// read reads the block, unless it was read a moment ago; then it also says how
+// many trips that took.
+func (r *Replayer) read(ctx context.Context, job Job, told chain.Receipt) (*reading, int, error) {
+	if known, ok := r.recent.Get(job.key(told.BlockHash)); ok {
+		return known, known.answers.Trips(), nil
+	}
+	a := r.cache.Block(job.ChainID, told.BlockHash, job.Client)
+	block, parent, err := fork.ReadBlock(ctx, a, told.BlockHash, told.BlockNumber, public(job.ChainID))
+	if err != nil {
+		return nil, 0, err
+	}
+	o := fork.Options{Limits: r.o.State, RequireProof: job.RequireProof, Codes: r.codes}
+	return &reading{a, block, parent, fork.NewAncestors(a, block, parent), fork.NewState(a, parent, o)}, 0, nil
 }
 
 // locate reads the receipt. If the node does not answer, one that was read
@@ -273,6 +329,7 @@ func (c *current) ask(ctx context.Context) error {
 		wg.Go(func() { heads[i], errs[i] = s.Client.HeaderByNumber(ctx, c.told.BlockNumber) })
 	}
 	wg.Wait()
+	var by []string
 	for i, s := range c.job.Sources {
 		switch {
 		case errs[i] != nil:
@@ -280,9 +337,13 @@ func (c *current) ask(ctx context.Context) error {
 		case heads[i].Hash != c.told.BlockHash:
 			return fmt.Errorf("%w: %s has %s at height %d, the node read from has %s", ErrDisputed, s.Name, heads[i].Hash, c.told.BlockNumber, c.told.BlockHash)
 		default:
-			c.confirmed = append(c.confirmed, s.Name)
+			by = append(by, s.Name)
 		}
 	}
+	if c.job.OwnSources && len(by) > 0 {
+		by = by[1:]
+	}
+	c.confirmed = append(c.confirmed, by...)
 	return nil
 }
 
@@ -352,7 +413,7 @@ func (c *current) conclude(r *Replayer) (Result, error) {
 	res := Result{
 		Reproduced: c.same, ForkBlock: c.parent.Number.Uint64(), BlockHash: c.block.Hash, Prefix: c.job.Prefix,
 		Differences: append([]string{}, c.diffs...), ConfirmedBy: append([]string{}, c.confirmed...), Notes: append([]string{}, c.notes...),
-		ChainID: c.job.ChainID, Rules: c.rules.name, Trips: c.answers.Trips(),
+		ChainID: c.job.ChainID, Rules: c.rules.name, Trips: c.answers.Trips() - c.tripsBefore,
 	}
 	earlier := int(c.told.Index)
 	if c.job.Prefix == Full {
@@ -378,7 +439,7 @@ func (c *current) conclude(r *Replayer) (Result, error) {
 // judgeState says how much of the result rests on the node's word.
 func (c *current) judgeState(res *Result) {
 	res.State = fmt.Sprintf("proved against block %s", c.block.Hash)
-	for _, why := range []string{c.block.Unproved, c.block.TxsUnproved, c.parent.Unproved, c.state.Unproved(), c.ancestors.Unproved()} {
+	for _, why := range []string{c.block.Unproved, c.block.TxsUnproved, c.senders, c.parent.Unproved, c.state.Unproved(), c.ancestors.Unproved()} {
 		if why != "" {
 			res.State = asTold
 			res.Notes = append(res.Notes, why)
