@@ -33,7 +33,7 @@ async function take(input, name = 'document.json') {
 }
 
 function complaint({ field, message, line, column }) {
-  return `${line ? `Line ${line}, column ${column}: ` : ''}${field ? `${visible(field)} ` : ''}${visible(message)}.`;
+  return `${line ? `Line ${line}, column ${column}: ` : ''}${field ? `${visible(field)}: ` : ''}${visible(message)}.`;
 }
 
 function complain(text) {

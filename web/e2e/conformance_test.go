@@ -1,0 +1,38 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+)
+
+// The whole vector file, tampered and error cases included, through the worker's
+// module as it is shipped, in the browser.
+func TestConformance(t *testing.T) {
+	script, err := os.ReadFile("testdata/conformance.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newTab(t)
+	b.open(site.step(edge))
+	b.settled()
+	raw := eval[string](b, `(`+string(script)+`)(document.querySelector('[data-verify]').dataset.worker, '/testvectors/v1.json')`)
+	var got struct {
+		Passed     int
+		Failed     []string
+		NotCovered []string
+	}
+	if err := json.Unmarshal([]byte(raw), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range got.Failed {
+		t.Error(f)
+	}
+	for _, name := range got.NotCovered {
+		t.Errorf("no case of %s ran", name)
+	}
+	if got.Passed < 450 {
+		t.Errorf("%d values were compared", got.Passed)
+	}
+	t.Logf("%d values compared", got.Passed)
+}
