@@ -155,6 +155,9 @@ func (w *world) testSchemas(t *testing.T) {
 		}
 		at := named.ReplaceAllStringFunc(path, func(m string) string { return samples[m[1:len(m)-1]] })
 		r, body := w.do("GET", at, nil, "Accept", "application/json")
+		if r.StatusCode == 404 && bytes.Contains(body, []byte("UNKNOWN_REPLAY")) { // this world asked for none
+			continue
+		}
 		if r.StatusCode != 200 {
 			t.Errorf("GET %s: status %d: %.300s", at, r.StatusCode, body)
 			continue

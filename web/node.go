@@ -40,6 +40,7 @@ type Node interface {
 	DeleteReveals(ctx context.Context, stepHash flight.Hash) error
 
 	Network() app.NetworkView
+	Events() *app.Events
 	Status(ctx context.Context) (app.StatusView, error)
 	Ready(ctx context.Context) error
 	CheckOperator(token string) bool

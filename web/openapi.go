@@ -82,6 +82,8 @@ var params = map[string]apiParam{
 
 	"limit":          {In: "query", Description: "items of one answer", Schema: &schema{Type: "integer", Minimum: ptr(1.0), Maximum: ptr(float64(maxLimit)), Default: json.RawMessage("50")}},
 	"cursor":         {In: "query", Description: "next of the answer before; opaque", Schema: &schema{Type: "string", MaxLength: ptr(maxCursor)}},
+	"topics":         {In: "query", Description: "records, chain, or both separated by a comma", Schema: &schema{Type: "string"}},
+	"since":          {In: "query", Description: "id of the last event that the reader has; Last-Event-ID goes before it", Schema: &schema{Type: "integer"}},
 	"q":              {In: "query", Description: "address, hash, root, number or stream", Schema: &schema{Type: "string"}},
 	"publishReveals": {In: "query", Description: "1 keeps and serves all opened fields, not the claim alone", Schema: &schema{Type: "string", Enum: []any{"0", "1"}}},
 	"prefix":         {In: "query", Description: "full executes the earlier transactions of the block first, none does not", Schema: &schema{Type: "string", Enum: []any{"full", "none"}, Default: json.RawMessage(`"full"`)}},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,11 +49,25 @@ func (p *pages) funcs() template.FuncMap {
 		"primary": p.s.primary,
 		"beside":  p.s.beside,
 		"glyph":   glyph,
-		"network": func() app.NetworkView { return p.s.network },
-		"lower":   strings.ToLower,
-		"visible": visible,
-		"pretty":  pretty,
-		"state":   stateClass,
+		"oldest": func(runs []app.CronRunView) []app.CronRunView {
+			out := slices.Clone(runs)
+			slices.Reverse(out)
+			return out
+		},
+		"failures": func(runs []app.CronRunView) (n int) {
+			for _, r := range runs {
+				if r.Error != "" {
+					n++
+				}
+			}
+			return n
+		},
+		"runTitle": runTitle,
+		"network":  func() app.NetworkView { return p.s.network },
+		"lower":    strings.ToLower,
+		"visible":  visible,
+		"pretty":   pretty,
+		"state":    stateClass,
 		"plural": func(n uint64, one, many string) string {
 			if n == 1 {
 				return number(n) + " " + one
@@ -83,6 +98,15 @@ func whenView(ms uint64, now time.Time) timeView {
 		v.Text = "in " + age(-d)
 	}
 	return v
+}
+
+// runTitle says one run of a job: when, how long, and what came of it.
+func runTitle(r app.CronRunView) string {
+	t := time.UnixMilli(int64(r.Start)).UTC().Format("2006-01-02 15:04:05") + " UTC, " + fmt.Sprint(time.Duration(r.End-min(r.Start, r.End))*time.Millisecond)
+	if r.Error != "" {
+		return t + ": failed: " + visible(r.Error)
+	}
+	return t + ": " + visible(r.Note)
 }
 
 // number groups digits in threes.

@@ -107,7 +107,7 @@ type conflictView struct {
 // pageVerify takes any document, in the reader's browser.
 func pageVerify(s *Server, c *fiber.Ctx) error {
 	p := s.panel("document.json", nil)
-	p.AnyChecks, p.Asks, p.Forge, p.Hidden, p.Record = verifier.AnyChecks(), true, true, true, "#document"
+	p.AnyChecks, p.Asks, p.Forge, p.Record = verifier.AnyChecks(), true, true, "#document"
 	return s.render(c, "verify", pageView{Title: "Verify a flight record", Nav: "verify", View: p, Module: s.link("static", s.pages.verify.Verify.Name), Asks: true}, nil)
 }
 

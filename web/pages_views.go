@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -13,9 +15,22 @@ import (
 // listPart is how many rows of a list a page of one thing shows.
 const listPart = 50
 
+// maxFeedLook is how many events the front page looks through for its topics.
+const maxFeedLook = 1024
+
 type homeView struct {
 	app.StatusView
-	URL string
+	URL    string
+	Rows   []feedRow // newest first
+	Blank  feedRow   // what a new row is cloned from
+	Stream string    // address of the events after those
+	Topics []topicLink
+}
+
+// A topicLink is one choice of the feed's filter.
+type topicLink struct {
+	Name, Href string
+	Current    bool
 }
 
 func pageHome(s *Server, c *fiber.Ctx) error {
@@ -23,7 +38,32 @@ func pageHome(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.render(c, "home", pageView{Title: "Karatum node", Nav: "home", Twin: s.link("v1", "status"), View: homeView{st, s.selfURL(c)}}, st)
+	topics, err := queryTopics(c)
+	if err != nil {
+		return err
+	}
+	v := homeView{StatusView: st, URL: s.selfURL(c), Blank: feedRow{Icon: "in"}}
+	s.feed(&v, topics)
+	return s.render(c, "home", pageView{Title: "Live", Nav: "home", Twin: s.link("v1", "status"), View: v}, st)
+}
+
+// feed fills in the events of the topics.
+func (s *Server) feed(v *homeView, topics []string) {
+	last := s.node.Events().Last()
+	events, _ := s.node.Events().Since(0, maxFeedLook)
+	for i := len(events) - 1; i >= 0 && len(v.Rows) < feedRows; i-- {
+		if slices.Contains(topics, events[i].Topic()) {
+			v.Rows = append(v.Rows, s.row(&events[i]))
+		}
+	}
+	v.Stream = s.link("events", "stream") + fmt.Sprintf("?topics=%s&since=%d", strings.Join(topics, ","), last)
+	for _, t := range []struct{ name, topics string }{{"All", ""}, {"Records", app.TopicRecords}, {"Chain", app.TopicChain}} {
+		l := topicLink{Name: t.name, Href: s.link(), Current: t.topics == strings.Join(topics, ",") || t.topics == "" && len(topics) > 1}
+		if t.topics != "" {
+			l.Href += queryOf("topics", t.topics)
+		}
+		v.Topics = append(v.Topics, l)
+	}
 }
 
 func pageNode(s *Server, c *fiber.Ctx) error {

@@ -62,6 +62,7 @@ const (
 	mediaText = "text/plain"
 	mediaLine = "application/x-ndjson"
 	mediaFile = "application/octet-stream"
+	mediaSSE  = "text/event-stream"
 )
 
 func routes() []route {
@@ -113,7 +114,8 @@ func routes() []route {
 		{method: get, path: "/testvectors/*", kind: free, handle: serveTree, summary: "The test vectors of the format; their names at the directory itself.", media: mediaFile},
 
 		// Pages. Each has the JSON of the API under Accept: application/json.
-		{method: get, path: "/", kind: page, handle: pageHome, summary: "Status and quick start.", answer: app.StatusView{}, media: mediaHTML},
+		{method: get, path: "/", kind: page, handle: pageHome, summary: "Live events, status and quick start.", answer: app.StatusView{}, query: []string{"topics"}, media: mediaHTML},
+		{method: get, path: "/events/stream", kind: page, handle: getEvents, summary: "Events as they happen, as server-sent events; Last-Event-ID resumes.", query: []string{"topics", "since"}, media: mediaSSE},
 		{method: get, path: "/agents", kind: page, handle: pageAgents, summary: "Agents.", answer: app.List[app.AgentView]{}, query: paged, media: mediaHTML},
 		{method: get, path: "/agents/:address", kind: page, handle: pageAgent, summary: "One agent.", answer: app.AgentView{}, media: mediaHTML, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/agents/:address/:stream", kind: page, handle: pageStream, summary: "One stream.", answer: app.StreamView{}, query: paged, media: mediaHTML, codes: []string{"UNKNOWN_STREAM"}},

@@ -103,6 +103,7 @@ type Server struct {
 	reads      *limiter
 	large      chan struct{} // a place for each large body in memory
 	deadlines  *deadlines
+	streams    *streams   // readers of events
 	patience   *deadlines // of the operator's requests, which may wait for the chain
 	metrics    *metrics
 	unrouted   *routeCounters // of what no route answered
@@ -122,7 +123,7 @@ func New(node Node, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, node: node, network: node.Network(), log: cfg.Log, table: routes(),
 		writes: newLimiter(cfg.IPRate, cfg.IPBurst), reads: newLimiter(10*cfg.IPRate, 10*cfg.IPBurst),
-		large: make(chan struct{}, largeSlots), deadlines: newDeadlines(cfg.RequestTimeout), patience: newDeadlines(operatorTimeout),
+		large: make(chan struct{}, largeSlots), deadlines: newDeadlines(cfg.RequestTimeout), patience: newDeadlines(operatorTimeout), streams: newStreams(cfg.MaxConns / 2),
 		metrics: newMetrics(), idPrefix: idPrefix(),
 	}
 	if cfg.BasePath != "" && (cfg.BasePath[0] != '/' || strings.ContainsAny(cfg.BasePath, ":*+?#% ")) {
@@ -173,6 +174,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return fmt.Errorf("web: serve %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
+	s.streams.stop()
 	err := s.fiber.ShutdownWithTimeout(shutdownGrace)
 	s.stopRequests()
 	bl.closeAll()
@@ -185,6 +187,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // stopRequests ends the contexts of all requests that still run.
 func (s *Server) stopRequests() {
 	s.deadlines.stop()
+	s.streams.stop()
 	s.patience.stop()
 }
 

@@ -23,6 +23,7 @@ type stub struct {
 	agent    func(flight.Address) (app.AgentView, error)
 	stream   func(flight.Address, string) (app.StreamView, error)
 	agents   func(app.Page) (app.List[app.AgentView], error)
+	events   *app.Events
 	ready    error
 	anchors  atomic.Int32
 }
@@ -50,6 +51,7 @@ func (s *stub) CheckOperator(token string) bool { return token == operatorToken 
 func (s *stub) Network() app.NetworkView {
 	return app.NetworkView{Name: "dev", ChainID: 31337}
 }
+func (s *stub) Events() *app.Events          { return s.events }
 func (s *stub) Metrics() prometheus.Gatherer { return prometheus.NewRegistry() }
 func (s *stub) AnchorNow(context.Context) (app.AnchorRun, error) {
 	s.anchors.Add(1)

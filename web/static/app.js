@@ -70,3 +70,107 @@ const age = () => all('time[datetime]').forEach(t => {
   if (t.textContent !== text) t.textContent = text
 })
 setInterval(() => { if (!document.hidden) age() }, 5000)
+
+// The feed of the front page: one stream, closed while the page is hidden.
+const feed = document.getElementById('feed')
+if (feed) live(feed)
+
+function live (feed) {
+  const state = document.getElementById('live-state'), pause = document.getElementById('feed-pause'), fresh = document.getElementById('feed-new')
+  const url = new URL(feed.dataset.stream, location)
+  let source, held = [], paused = false, heard = Date.now(), unsaid = 0, count
+
+  const show = (name, text) => {
+    state.dataset.state = name
+    state.querySelector('.text').textContent = text
+    root.classList.toggle('stale', name === 'stale')
+  }
+  const clock = ms => new Date(ms).toISOString().slice(11, 19) + ' UTC'
+
+  const row = e => {
+    const li = document.getElementById('feed-row').content.firstElementChild.cloneNode(true)
+    const get = selector => li.querySelector(selector)
+    li.dataset.seq = e.seq
+    get('.ico').className = 'ico ' + e.icon
+    get('use').setAttribute('href', '#i-' + e.icon)
+    const hash = get('.hash')
+    hash.dataset.h = e.agent ?? ''
+    Object.assign(hash.firstElementChild, { href: e.agentHref ?? '', title: e.agent ?? '', textContent: e.who ?? '' })
+    get('.verb').textContent = e.verb
+    get('.thing').href = e.href
+    get('.thing bdi').textContent = e.what
+    get('.tail').textContent = e.tail ?? ''
+    get('.sub').textContent = e.sub ?? ''
+    const time = document.createElement('time')
+    Object.assign(time, { dateTime: new Date(e.at).toISOString(), title: new Date(e.at).toISOString().slice(0, 19).replace('T', ' ') + ' UTC', textContent: relative(e.at, Date.now()) })
+    get('.t').replaceChildren(time)
+    li.classList.add('new')
+    setTimeout(() => li.classList.remove('new'), 2000)
+    return li
+  }
+  const put = list => {
+    document.getElementById('feed-empty')?.remove()
+    feed.prepend(...list.map(row).reverse())
+    while (feed.children.length > 100) feed.lastElementChild.remove()
+  }
+  const button = () => {
+    fresh.hidden = held.length === 0
+    fresh.textContent = `${held.length === 100 ? 'over ' : ''}${held.length} new`
+  }
+  const recount = () => {
+    count ??= setTimeout(async () => {
+      count = undefined
+      try {
+        const now = await (await fetch(feed.dataset.status)).json()
+        all('[data-count]').forEach(el => { el.textContent = now[el.dataset.count].toLocaleString('en-US') })
+      } catch {} // the stream's own state tells that the node is away
+    }, 1000)
+  }
+  const open = () => {
+    source = new EventSource(url)
+    const beat = () => {
+      heard = Date.now()
+      show(paused ? 'paused' : 'on', paused ? 'Paused' : 'Connected')
+    }
+    source.onopen = beat
+    source.addEventListener('beat', beat)
+    source.addEventListener('missed', e => say(`${JSON.parse(e.data).missed} events are not shown`))
+    source.onmessage = m => {
+      beat()
+      url.searchParams.set('since', m.lastEventId)
+      unsaid++
+      recount()
+      if (paused) {
+        held = [...held, JSON.parse(m.data)].slice(-100)
+        button()
+      } else put([JSON.parse(m.data)])
+    }
+    source.onerror = () => show('stale', `Reconnecting, last heard ${clock(heard)}`)
+  }
+
+  pause.onclick = () => {
+    paused = !paused
+    pause.setAttribute('aria-pressed', paused)
+    pause.textContent = paused ? 'Resume' : 'Pause'
+    show(paused ? 'paused' : 'on', paused ? 'Paused' : 'Connected')
+    if (!paused) fresh.onclick()
+  }
+  fresh.onclick = () => {
+    put(held)
+    held = []
+    button()
+  }
+  document.addEventListener('visibilitychange', () => {
+    source?.close()
+    if (!document.hidden) open()
+  })
+  setInterval(() => {
+    if (!document.hidden && Date.now() - heard > 32000) show('stale', `Reconnecting, last heard ${clock(heard)}`)
+    if (source?.readyState === 2 && !document.hidden) open() // refused: tried again
+  }, 5000)
+  setInterval(() => {
+    if (unsaid) say(`${unsaid} new events`)
+    unsaid = 0
+  }, 30000)
+  if (!document.hidden) open()
+}

@@ -1,0 +1,111 @@
+package web
+
+import (
+	"fmt"
+
+	"karatum/app"
+)
+
+// feedRows is how many events the front page keeps, and the most that a stream
+// sends at once.
+const feedRows = 100
+
+// A feedRow is an event in words: who, verb, what with its address, and the rest.
+// The stream sends it as JSON, and the page has the same rows without a script.
+type feedRow struct {
+	Seq   uint64 `json:"seq"`
+	At    uint64 `json:"at"` // unix ms
+	Topic string `json:"topic"`
+	Kind  string `json:"kind"`
+	State string `json:"state,omitempty"`
+	Icon  string `json:"icon"`
+	Agent string `json:"agent,omitempty"` // address
+	Who   string `json:"who,omitempty"`   // the same, short
+	Home  string `json:"agentHref,omitempty"`
+	Verb  string `json:"verb"`
+	What  string `json:"what"`
+	Href  string `json:"href"`
+	Tail  string `json:"tail,omitempty"`
+	Sub   string `json:"sub,omitempty"`
+}
+
+func (s *Server) row(e *app.Event) feedRow {
+	r := feedRow{Seq: e.Seq, At: e.At, Topic: e.Topic(), Kind: e.Kind, State: e.State}
+	if e.Kind == app.EventEpoch {
+		s.epochRow(&r, e)
+		return r
+	}
+	r.Agent, r.Who, r.Home = e.Agent.String(), shorten(e.Agent.String()), s.link("agents", e.Agent)
+	step := func() {
+		r.What, r.Href = fmt.Sprintf("%s %d", visible(e.Stream), e.FromSeq), s.link("agents", e.Agent, e.Stream, e.FromSeq)
+	}
+	switch e.Kind {
+	case app.EventBatch:
+		r.Icon, r.Verb, r.What, r.Href = "in", "delivered", fmt.Sprintf("%s batch %d", visible(e.Stream), e.Index), s.link("batches", e.BatchID)
+		if r.Tail = ", 1 step"; e.ToSeq > e.FromSeq {
+			r.Tail = fmt.Sprintf(", %s steps", number(e.ToSeq-e.FromSeq+1))
+		}
+		switch e.State {
+		case app.Gap:
+			r.Sub = "Batches before it are missing"
+		case app.Filled:
+			r.Sub = "Fills a gap"
+		}
+	case app.EventOpened:
+		r.Icon, r.Verb = "unk", "opened"
+		step()
+		r.Tail, r.Sub = "", "Its claim is compared with the chain where it has one"
+	case app.EventVerdict:
+		r.Icon, r.Verb = stateClass(e.State), "claimed, in"
+		step()
+		r.Tail = ": " + e.State
+		if r.Sub = verdictWords[e.State]; e.Reason != "" {
+			r.Sub = reasonWords(e.Reason)
+		}
+	case app.EventConflict:
+		r.Icon, r.Verb, r.What, r.Href = "warn", "signed two histories of", fmt.Sprintf("%s batch %d", visible(e.Stream), e.Index), s.link("conflicts")
+		r.Sub = "Both statements are kept as evidence: " + e.State
+	}
+	return r
+}
+
+func (s *Server) epochRow(r *feedRow, e *app.Event) {
+	r.Icon, r.What, r.Href = "anchor", fmt.Sprintf("Epoch %d", e.Epoch), s.link("epochs", e.Epoch)
+	batches := "1 batch"
+	if e.Batches != 1 {
+		batches = number(e.Batches) + " batches"
+	}
+	switch e.State {
+	case "failed", "orphaned":
+		r.Icon, r.Tail, r.Sub = "warn", " with "+batches+": "+e.State, visible(e.Reason)
+	default:
+		r.Tail = fmt.Sprintf(" with %s is %s", batches, e.State)
+	}
+	if e.BlockNum > 0 {
+		r.Sub = "Block " + number(e.BlockNum)
+	}
+}
+
+var verdictWords = map[string]string{
+	"confirmed":    "The chain shows what the agent said",
+	"contradicted": "The chain shows something else",
+	"unverifiable": "Nothing to compare. Never counts against it",
+}
+
+// reasons are the words for why a claim could not be compared (spec section 8).
+var reasons = map[string]string{
+	"TX_NOT_FOUND":      "The transaction is not found yet; it is looked for again",
+	"NO_CLAIM":          "No claim was opened",
+	"NO_TX":             "The step names no transaction",
+	"RPC_ERROR":         "The chain's node did not answer; it is asked again",
+	"CHAIN_UNSUPPORTED": "This node does not read that chain",
+	"UNSUPPORTED_CLAIM": "This node does not know that kind of claim",
+}
+
+// reasonWords says a reason in plain words, or as it is where there are none.
+func reasonWords(code string) string {
+	if text, ok := reasons[code]; ok {
+		return text
+	}
+	return visible(code)
+}
