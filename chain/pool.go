@@ -125,13 +125,22 @@ func passOn(err error) bool {
 	return false
 }
 
+// telling is the failure to report of two: that history is pruned says what to
+// do, otherwise the first one counts.
+func telling(first, then error) error {
+	if first == nil || errors.Is(then, ErrPruned) {
+		return then
+	}
+	return first
+}
+
 type answer struct {
 	raw json.RawMessage
 	err error
 }
 
 // Call implements [Transport]: the first host's answer, or that of the next one
-// if it fails or, for reads, is slow. Failed everywhere, the first failure is told.
+// if it fails or, for reads, is slow.
 func (p *pool) Call(ctx context.Context, method string, params ...any) (json.RawMessage, error) {
 	hosts := p.order()
 	if len(hosts) == 1 {
@@ -160,7 +169,7 @@ func (p *pool) Call(ctx context.Context, method string, params ...any) (json.Raw
 				stop()
 				return a.raw, a.err
 			}
-			failure = cmp.Or(failure, a.err)
+			failure = telling(failure, a.err)
 			if asked < len(hosts) {
 				ask()
 			}
@@ -185,13 +194,21 @@ func (p *pool) hedgeTimer(method string, more bool) (<-chan time.Time, func()) {
 // Batch implements [Batcher]: each host gets the calls that the ones before it
 // could not serve.
 func (p *pool) Batch(ctx context.Context, calls []*BatchCall) {
+	failures := map[*BatchCall]error{}
 	for _, h := range p.order() {
 		for _, call := range calls {
 			call.Err = nil
 		}
 		h.batch(ctx, p.chainID, calls)
-		calls = slices.DeleteFunc(slices.Clone(calls), func(c *BatchCall) bool { return c.Err == nil || !passOn(c.Err) })
-		if len(calls) == 0 || ctx.Err() != nil {
+		var left []*BatchCall
+		for _, call := range calls {
+			if call.Err != nil && passOn(call.Err) {
+				call.Err = telling(failures[call], call.Err)
+				failures[call] = call.Err
+				left = append(left, call)
+			}
+		}
+		if calls = left; len(calls) == 0 || ctx.Err() != nil {
 			return
 		}
 	}

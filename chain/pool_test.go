@@ -161,6 +161,26 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// Of several failures, pruned history is the one to tell.
+func TestFailureToTell(t *testing.T) {
+	pruned := answering(0, faulty(4444, "pruned history unavailable"))
+	for name, servers := range map[string][]func(int, *farm, http.ResponseWriter, *http.Request){
+		"first": {pruned, status(503)}, "last": {status(503), pruned},
+	} {
+		c := dialAll(t, newFarm(t, servers...), Options{})
+		if _, err := c.BlockNumber(t.Context()); !errors.Is(err, ErrPruned) {
+			t.Errorf("%s, call: %v", name, err)
+		}
+		calls := []BatchCall{{Method: "a"}, {Method: "b"}}
+		c.Batch(t.Context(), calls)
+		for _, call := range calls {
+			if !errors.Is(call.Err, ErrPruned) {
+				t.Errorf("%s, batch: %v", name, call.Err)
+			}
+		}
+	}
+}
+
 // A node that failed is asked last until its rest is over.
 func TestRest(t *testing.T) {
 	f := newFarm(t, status(429, "Retry-After", "3600"), answering(0, fixed("0x2")))

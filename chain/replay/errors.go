@@ -46,6 +46,7 @@ const (
 	CodeRateLimited   = "RATE_LIMITED"
 	CodeTimeout       = "TIMEOUT"
 	CodeRPC           = "RPC_ERROR"
+	CodeWrongChain    = "WRONG_CHAIN"
 	CodeContradiction = "CONTRADICTION"
 	CodeNoProof       = "NO_PROOF"
 	CodeOtherBlock    = "OTHER_BLOCK"
@@ -72,6 +73,7 @@ func classify(err error) (code, hint string) {
 		code, hint string
 	}{
 		{fork.ErrContradiction, CodeContradiction, "do not trust this node; compare with another --rpc-url"},
+		{chain.ErrWrongChain, CodeWrongChain, "check --rpc-url and the chain id"},
 		{ErrOtherBlock, CodeOtherBlock, "the node is on another chain, or --block-hash is of another block"},
 		{ErrDisputed, CodeDisputed, "one of the RPC nodes is wrong, or the chain is reorganising; ask again later"},
 		{fork.ErrNoProof, CodeNoProof, "configure a node that serves eth_getProof for this block"},
@@ -81,6 +83,7 @@ func classify(err error) (code, hint string) {
 		{ErrNotMined, CodeNotFound, ""},
 		{chain.ErrPruned, CodePruned, "configure an archive node with --rpc-url, or --chain-rpc ID=URL on a node of ours"},
 		{chain.ErrNotFound, CodeNotFound, "the transaction or its block is unknown to this node"},
+		{chain.ErrIndexing, CodeRPC, "the node is still indexing transactions; try later"},
 		{chain.ErrRateLimited, CodeRateLimited, "give a further --rpc-url, or try later"},
 		{chain.ErrTimeout, CodeTimeout, "give a further --rpc-url, or try later"},
 		{context.DeadlineExceeded, CodeTimeout, ""},

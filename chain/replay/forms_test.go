@@ -267,7 +267,7 @@ func TestRun(t *testing.T) {
 		{"two URLs, one down", replay.Request{URLs: []string{"http://127.0.0.1:1", m.url}}, 0, ""},
 		{"block hash", replay.Request{URLs: []string{m.url}, BlockHash: m.receipt(hash).BlockHash}, 1, ""},
 		{"another block hash", replay.Request{URLs: []string{m.url}, BlockHash: common.Hash{1}}, 0, replay.CodeOtherBlock},
-		{"another chain", replay.Request{URLs: []string{m.url}, ChainID: 1}, 0, replay.CodeRPC},
+		{"another chain", replay.Request{URLs: []string{m.url}, ChainID: 1}, 0, replay.CodeWrongChain},
 		{"nobody there", replay.Request{URLs: []string{"http://127.0.0.1:1"}}, 0, replay.CodeRPC},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

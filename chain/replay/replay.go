@@ -445,6 +445,9 @@ func (c *current) judgeState(res *Result) {
 			res.Notes = append(res.Notes, why)
 		}
 	}
+	if !c.same {
+		res.Notes = append(res.Notes, fmt.Sprintf("executed by the rules of %s: a fork that is not known here would explain a difference", c.rules.name))
+	}
 	if len(res.ConfirmedBy) == 0 {
 		res.Notes = append(res.Notes, "only the node read from vouches for the block: give its hash or a further source to confirm it")
 	}
