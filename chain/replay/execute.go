@@ -128,29 +128,6 @@ func (r *Replayer) newEVM(ctx context.Context, s scene, sdb *state.StateDB, trac
 	return evm
 }
 
-// warmP256 makes the stack's own precompile warm from the start, as precompiles
-// are: go-ethereum's list of warm addresses cannot be extended, but the first
-// frame is entered right after it is made.
-func warmP256(f *opForks, time uint64, sdb *state.StateDB, tracer *tracing.Hooks) *tracing.Hooks {
-	if time < f.fjord {
-		return tracer
-	}
-	hooks := new(tracing.Hooks)
-	if tracer != nil {
-		*hooks = *tracer
-	}
-	enter := hooks.OnEnter
-	hooks.OnEnter = func(depth int, typ byte, from, to common.Address, input []byte, gas uint64, value *big.Int) {
-		if depth == 0 {
-			sdb.AddAddressToAccessList(p256Addr)
-		}
-		if enter != nil {
-			enter(depth, typ, from, to, input, gas, value)
-		}
-	}
-	return hooks
-}
-
 // systemCalls are what happens in a block before its transactions; without the
 // system contracts, nothing.
 func (s *stage) systemCalls() {
@@ -229,66 +206,6 @@ func (s *stage) afford(msg *core.Message) {
 	if s.sdb.GetBalance(msg.From).IsZero() {
 		s.sdb.AddBalance(msg.From, new(uint256.Int).Lsh(uint256.NewInt(1), 128), tracing.BalanceChangeUnspecified)
 	}
-}
-
-// settleOP gives back what the operator did not earn, and pays the vaults.
-func (s *stage) settleOP(from common.Address, o l1Oracle, advance *uint256.Int, l1Fee *big.Int, gasUsed uint64) {
-	operator := o.operatorFee(gasUsed)
-	due := wei(new(big.Int).Add(l1Fee, operator))
-	pay := func(to common.Address, v *uint256.Int) {
-		s.sdb.AddBalance(to, v, tracing.BalanceIncreaseRewardTransactionFee)
-	}
-	pay(from, new(uint256.Int).Sub(advance, due))
-	pay(l1FeeVault, wei(l1Fee))
-	pay(operatorFeeVault, wei(operator))
-	if s.block.BaseFee != nil {
-		pay(baseFeeVault, wei(new(big.Int).Mul(s.block.BaseFee, new(big.Int).SetUint64(gasUsed))))
-	}
-}
-
-// oracle reads the fee parameters from the state, as the block's first deposit
-// left them.
-func (s *stage) oracle() (l1Oracle, bool) {
-	if s.rules.op == nil {
-		return l1Oracle{}, false
-	}
-	get := func(slot common.Hash) common.Hash { return s.sdb.GetState(l1BlockAddr, slot) }
-	return l1Oracle{s.rules.op, s.block.Time, get}, true
-}
-
-// deposit runs an OP-stack deposit: it mints first, pays no gas, and is part of
-// the block even if it cannot run; then only its nonce and the mint remain, and
-// all its gas counts as used.
-func (s *stage) deposit(tx *fork.Tx) (out outcome) {
-	d := tx.Deposit
-	nonce := s.sdb.GetNonce(d.From)
-	s.sdb.AddBalance(d.From, wei(d.Mint), tracing.BalanceChangeUnspecified)
-	before := s.sdb.Snapshot()
-	zero := new(uint256.Int)
-	msg := &core.Message{
-		From: d.From, To: d.To, Nonce: nonce, Value: wei(d.Value), GasLimit: d.Gas, Data: d.Data,
-		GasPrice: zero, GasFeeCap: zero, GasTipCap: zero,
-	}
-	msg.SkipNonceCheck().SkipEOACheck().SkipGasLimitCapCheck()
-	s.evm.Config.NoBaseFee = true
-	s.traceStart(nil, d.From)
-	result, err := core.ApplyMessage(s.evm, msg, s.pool)
-	s.evm.Config.NoBaseFee = false
-	if errors.Is(err, core.ErrGasLimitReached) {
-		return outcome{refusal: err}
-	}
-	if d.To == nil {
-		addr := crypto.CreateAddress(d.From, nonce)
-		out.created = &addr
-	}
-	if err != nil {
-		s.sdb.RevertToSnapshot(before)
-		s.sdb.SetNonce(d.From, nonce+1, tracing.NonceChangeUnspecified)
-		out.failed, out.gasUsed = true, d.Gas
-		return out
-	}
-	out.failed, out.gasUsed = result.Failed(), result.UsedGas
-	return out
 }
 
 // traceStart hands the tracer the state, which it reads refunds from.
