@@ -1,14 +1,18 @@
 package web
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 
+	"github.com/andybalholm/brotli"
 	"github.com/gofiber/fiber/v2"
 
 	"karatum/app"
@@ -22,11 +26,36 @@ type file struct {
 	body  []byte
 	media string
 	etag  string
+	small func() []byte // body in brotli, made once; nil for what is sent as it is
 }
 
 func newFile(name string, body []byte) file {
 	sum := sha256.Sum256(body)
 	return file{body: body, media: mediaOf(name), etag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+}
+
+// newAsset is a file that browsers load with a page.
+func newAsset(name string, body []byte) file {
+	f := newFile(name, body)
+	f.small = sync.OnceValue(func() []byte {
+		var b bytes.Buffer
+		w := brotli.NewWriterLevel(&b, brotli.BestCompression)
+		_, err := w.Write(body)
+		if errors.Join(err, w.Close()) != nil {
+			return nil // a buffer never refuses
+		}
+		return b.Bytes()
+	})
+	return f
+}
+
+// compressAssets makes the small forms before a browser waits for them.
+func (s *Server) compressAssets() {
+	for _, f := range s.files {
+		if f.small != nil {
+			f.small()
+		}
+	}
 }
 
 // hash is the part of the name that changes with the content.
@@ -92,6 +121,13 @@ func served(name string) bool {
 // names that change with the content.
 func sendFile(c *fiber.Ctx, f file, forever bool) error {
 	h := &c.Context().Response.Header
+	if f.small != nil {
+		h.Set(fiber.HeaderVary, fiber.HeaderAcceptEncoding)
+		if small := f.small; c.Context().Request.Header.HasAcceptEncoding("br") && small() != nil {
+			f.body, f.etag = small(), `"`+f.hash()+`-br"`
+			h.Set(fiber.HeaderContentEncoding, "br")
+		}
+	}
 	h.Set(fiber.HeaderETag, f.etag)
 	if forever {
 		h.Set(fiber.HeaderCacheControl, "public, max-age=31536000, immutable")

@@ -83,6 +83,9 @@ func newPages(s *Server) (*pages, error) {
 func (s *Server) asset(name string) string {
 	f := s.files["/static/"+name]
 	ext := path.Ext(name)
+	if ext == ".css" || ext == ".js" {
+		f = newAsset(name, f.body)
+	}
 	hashed := "/static/" + strings.TrimSuffix(name, ext) + "." + f.hash() + ext
 	s.files[hashed] = f
 	return s.cfg.BasePath + hashed

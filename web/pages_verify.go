@@ -23,10 +23,10 @@ func (p *pages) addVerifier() error {
 		return fmt.Errorf("web: %w", err)
 	}
 	for _, script := range []verifier.Script{v.Worker, v.Panel, v.Verify} {
-		files["/static/"+script.Name] = newFile(script.Name, script.Body)
+		files["/static/"+script.Name] = newAsset(script.Name, script.Body)
 	}
 	files["/static/app.css"] = newFile("app.css", append(css[:len(css):len(css)], v.CSS...))
-	files[offlinePath] = newFile(offlinePath, v.Offline)
+	files[offlinePath] = newAsset(offlinePath, v.Offline)
 	p.verify = v
 	return nil
 }

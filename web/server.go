@@ -166,6 +166,7 @@ func (s *Server) build() {
 // listener is closed in any case. A server serves once.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	bl := newBoundedListener(ln, s.cfg.MaxConns, s.speaksForMany)
+	go s.compressAssets()
 	done := make(chan error, 1)
 	go func() { done <- s.fiber.Listener(bl) }()
 	defer s.stopRequests()

@@ -87,14 +87,14 @@ func TestForgeries(t *testing.T) {
 	b.open(site.step(edge))
 	b.settled()
 	for _, c := range []struct {
-		forge, change string
-		rows          []string
+		forge, change, caught string
+		rows                  []string
 	}{
-		{"amount", `claim\.amount is now 25000001, was 25000000`, []string{"reveal:fail", "anchor:skip"}},
-		{"step", `step\.seq is now 5, was 4`, []string{"place:fail", "path:fail", "links:skip", "anchor:skip"}},
-		{"date", `createdAt is now \d+, was \d+`, []string{"signature:fail", "epoch:fail", "anchor:skip"}},
-		{"drop", `proof\.siblings is now \w+ hash(es)?, was \w+ hash(es)?`, []string{"path:fail", "anchor:skip"}},
-		{"signature", `signature is now ….*, was ….*`, []string{"signature:fail", "anchor:skip"}},
+		{"amount", `claim\.amount is now 25000001, was 25000000`, "opened values match their seals", []string{"reveal:fail", "anchor:skip"}},
+		{"step", `step\.seq is now 5, was 4`, "right place in the batch; reaches the signed root", []string{"place:fail", "path:fail", "links:skip", "anchor:skip"}},
+		{"date", `createdAt is now \d+, was \d+`, "signed by the agent; part of the epoch", []string{"signature:fail", "epoch:fail", "anchor:skip"}},
+		{"drop", `proof\.siblings is now \w+ hash(es)?, was \w+ hash(es)?`, "reaches the signed root", []string{"path:fail", "anchor:skip"}},
+		{"signature", `signature is now ….*, was ….*`, "signed by the agent", []string{"signature:fail", "anchor:skip"}},
 	} {
 		b.run(c.forge, func(t *testing.T) {
 			b.click(`[data-forge="` + c.forge + `"]`)
@@ -108,6 +108,10 @@ func TestForgeries(t *testing.T) {
 			}
 			if eval[int](b, `document.querySelectorAll('[aria-pressed="true"]').length`) != 1 {
 				t.Error("more than one chip is pressed")
+			}
+			b.wait(`document.querySelector('[data-caught]').textContent !== ''`)
+			if got := eval[string](b, `document.querySelector('[data-caught]').textContent`); got != "Caught by: "+c.caught+"." {
+				t.Errorf("beside the chips it says %q", got)
 			}
 			b.shoot("forged-" + c.forge)
 		})
@@ -225,7 +229,7 @@ func TestWorkerBlocked(t *testing.T) {
 	b.open(strings.Replace(site.step(edge), site.url, proxy, 1))
 	b.settled()
 	s := b.rows("anchor:skip")
-	if !strings.Contains(s.Sub, "in this page (workers are blocked here)") || !strings.Contains(s.Sub, "with 0 requests") {
+	if !strings.Contains(s.Sub, "in this page, for workers are blocked here, in ") || !strings.Contains(s.Sub, "with 0 requests") {
 		t.Errorf("the header says %q", s.Sub)
 	}
 	b.click(`[data-forge="signature"]`)
@@ -254,7 +258,7 @@ func TestWithoutJavaScript(t *testing.T) {
 			t.Errorf("no %q in %s", want, text)
 		}
 	}
-	if strings.Contains(text, "localhost") || strings.Contains(text, "Copy") || eval[bool](b, `document.querySelector('.forge').checkVisibility()`) {
+	if strings.Contains(text, "localhost") || strings.Contains(text, "Copy") || eval[bool](b, `document.querySelector('[data-again]').checkVisibility()`) || eval[bool](b, `document.querySelector('.forge').checkVisibility()`) {
 		t.Error("something is offered that needs JavaScript")
 	}
 	// What is saved without JavaScript is what the commands take.

@@ -232,6 +232,7 @@ func (b *tab) shoot(name string) {
 	if *shots == "" {
 		return
 	}
+	eval[bool](b, `(scrollTo(0, 0), true)`)
 	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(*shots, name+".png"), png, 0o600)

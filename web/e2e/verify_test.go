@@ -166,7 +166,7 @@ func TestVerifyRefusals(t *testing.T) {
 			if !regexp.MustCompile(c.says).MatchString(got) {
 				t.Errorf("it says %q, want %s", got, c.says)
 			}
-			if eval[bool](b, `document.querySelector('[data-verify]').checkVisibility() || document.querySelector('[data-opened]').checkVisibility()`) {
+			if s := b.panel(); s.State != "idle" || len(s.Rows) != 0 || eval[bool](b, `document.querySelector('[data-opened]').checkVisibility()`) {
 				t.Error("a result stands beside the refusal")
 			}
 			eval[bool](b, `(document.querySelector('[data-error]').hidden = true)`)

@@ -138,7 +138,7 @@ func (a *Assets) makeOffline(css, verify []byte) error {
 		Script template.JS
 		Panel  Panel
 	}{a.Policy, template.CSS(style), template.JS(script), Panel{
-		Offline: true, Hidden: true, Forge: true, AnyChecks: AnyChecks(), SHA256: a.Worker.SHA256, File: "document.json", Record: "#",
+		Offline: true, Forge: true, AnyChecks: AnyChecks(), SHA256: a.Worker.SHA256, File: "document.json", Record: "#",
 	}})
 	a.Offline = b.Bytes()
 	return err
@@ -180,7 +180,6 @@ type Panel struct {
 	Asks      bool    // offers to ask an RPC
 	Forge     bool    // offers to forge
 	Offline   bool
-	Hidden    bool // until a document is there
 
 	Worker, SHA256 string          // address of the worker, hash of its text
 	Save           string          // address of the offline page

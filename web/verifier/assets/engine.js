@@ -29,9 +29,10 @@ const requestsSince = (start) => performance.getEntriesByType('resource').filter
 const settled = () => new Promise((resolve) => setTimeout(resolve));
 
 /**
- * What runs the checks. `load` gives the worker's module for use in the page; without a `url` it is used at once. The promise
- * gives {where, check}; check(document, {rpc, attester, onRow}) resolves to the verifier's result with ms and requests, as
- * measured: the requests are the browser's own Performance entries of the page and of the worker.
+ * Starts what runs the checks and resolves to check(document, {rpc, attester, onRow}). That resolves to the verifier's result
+ * with `ms` and `requests` as measured, the latter from the browser's own Performance entries of the page and of the worker,
+ * and `where`: "worker", "page" without a worker's `url`, or "blocked" where the browser refuses to start it. `load` gives the
+ * worker's module for use in the page.
  */
 export async function startEngine({ url, load }) {
   const runs = new Map();
@@ -50,7 +51,7 @@ export async function startEngine({ url, load }) {
     if (!url) throw new Error('no worker here');
     send = await startWorker(url, onMessage);
   } catch {
-    where = 'page';
+    where = url ? 'blocked' : 'page';
     send = (await load()).serve(onMessage);
   }
 
@@ -66,7 +67,7 @@ export async function startEngine({ url, load }) {
     if (where === 'worker') workerRequests = requests;
     return { ...unasked(done, rpcState.failed), ms, requests: requestsSince(start) + own, where };
   }
-  return { where, check };
+  return check;
 }
 
 /** An RPC that gives no answer leaves its check open: that refutes nothing. */

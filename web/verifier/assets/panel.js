@@ -11,11 +11,11 @@ const inMs = (ms) => ms < 1 ? '<1 ms' : `${Math.round(ms)} ms`;
 const AGENTS = ['reveal', 'step', 'place', 'path', 'links', 'signature', 'batch'];
 
 export class Panel {
-  #root; #engine; #rpc; #runs = 0; #text = ''; #file = 'record.json';
+  #root; #check; #rpc; #runs = 0; #text = ''; #file = 'record.json';
 
-  constructor(root, engine) {
+  constructor(root, check) {
     this.#root = root;
-    this.#engine = engine;
+    this.#check = check;
     this.#on('[data-again]', 'click', () => this.show(this.#text));
     this.#rpc = this.#one('.rpc');
     this.#rpc?.addEventListener('submit', (e) => { e.preventDefault(); this.#ask(); });
@@ -39,8 +39,19 @@ export class Panel {
     this.#press('');
     const result = await this.#run(text);
     if (!result || result.error) return result;
+    this.#one('[data-again]').hidden = false;
     this.#offer(result);
     return result;
+  }
+
+  /** Forgets the document and says what the panel waits for. */
+  clear(sub) {
+    this.#runs++;
+    this.#seal('idle');
+    this.#title('Not checked yet', sub);
+    this.#one('.checks').replaceChildren();
+    this.#press('');
+    for (const e of [this.#one('.forge'), this.#one('[data-again]'), this.#one('[data-save]').closest('li')]) e.hidden = true;
   }
 
   async #run(text, { rpc = '', attester, forged = false } = {}) {
@@ -48,7 +59,7 @@ export class Panel {
     this.#root.dataset.state = 'running';
     this.#title('Checking…', '');
     for (const li of this.#all('.checks > li')) paint(li, { state: 'run' });
-    const result = await this.#engine.check(text, { rpc, attester, onRow: (row) => { if (run === this.#runs && this.#row(row.id)) paint(this.#row(row.id), row); } });
+    const result = await this.#check(text, { rpc, attester, onRow: (row) => { if (run === this.#runs && this.#row(row.id)) paint(this.#row(row.id), row); } });
     if (run !== this.#runs) return null; // another run began meanwhile
     if (result.error) this.#refuse(result.error);
     else this.#report(result, JSON.parse(text), forged);
@@ -76,7 +87,7 @@ export class Panel {
     const evidence = document.evidence ?? document.error?.details?.evidence ?? (document.type ? document : null);
     for (const row of rows) paint(this.#row(row.id), row, row.id === 'contradiction' && row.state === 'pass' && evidence ? contradiction(evidence) : says(row));
     const count = (s) => rows.filter((r) => r.state === s).length, failed = count('fail'), passed = count('pass'), partial = count('partial');
-    const how = `${where === 'page' ? 'in this page (workers are blocked here), ' : ''}in ${inMs(ms)}, with ${plural(requests, 'request')}.`;
+    const how = `${where === 'blocked' ? 'in this page, for workers are blocked here, ' : ''}in ${inMs(ms)}, with ${plural(requests, 'request')}.`;
     this.#seal(failed ? 'fail' : partial ? 'partial' : passed ? 'pass' : 'idle');
     if (failed) {
       const signed = rows.some((r) => r.state === 'fail' && AGENTS.includes(r.id));
@@ -128,6 +139,7 @@ export class Panel {
       if (save.href.startsWith('blob:')) URL.revokeObjectURL(save.href);
       save.href = URL.createObjectURL(new Blob([this.#text], { type: 'application/json' }));
       save.download = this.#file;
+      save.closest('li').hidden = false;
     }
     for (const name of this.#all('[data-file]')) name.textContent = this.#file;
     for (const button of this.#all('[data-take]')) button.dataset.take = button.parentElement.querySelector('.cmd-text').textContent;
@@ -149,18 +161,20 @@ export class Panel {
     return this.#run(this.#text, { rpc, attester: attester || undefined });
   }
 
-  #forge(kind) {
+  async #forge(kind) {
     if (kind === 'none') return this.show(this.#text);
     const copied = forge(kind, this.#text);
     if (copied.why) return null;
     this.#press(kind);
     this.#one('[data-change]').replaceChildren(make('code', {}, visible(copied.path)), ' is now ', make('mark', { class: 'diff' }, ...value(copied.now, copied.was)), ', was ', make('span', { class: 'was' }, ...value(copied.was, copied.now)));
-    return this.#run(copied.text, { forged: true });
+    const result = await this.#run(copied.text, { forged: true });
+    if (result) this.#one('[data-caught]').textContent = `Caught by: ${result.rows.filter((r) => r.state === 'fail').map((r) => this.#row(r.id).querySelector('h3').firstChild.textContent.toLowerCase()).join('; ')}.`;
+    return result;
   }
 
   #press(kind) {
     for (const chip of this.#all('[data-forge]:not(.reset)')) chip.setAttribute('aria-pressed', String(chip.dataset.forge === kind));
-    if (!kind) this.#one('[data-change]')?.replaceChildren();
+    for (const e of this.#all('[data-change], [data-caught]')) e.replaceChildren();
   }
 }
 

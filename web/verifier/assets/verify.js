@@ -4,7 +4,7 @@ import { startEngine } from './engine.js';
 import { fromFragment, Panel } from './panel.js';
 import { make, visible } from './words.js';
 
-const MAX_BYTES = 10 << 20;
+const MAX_BYTES = 10 << 20, WAITING = 'Waiting for a document';
 const at = (selector) => document.querySelector(selector);
 const root = at('[data-verify]'), box = at('#document'), error = at('[data-error]'), opened = at('[data-opened]'), zone = at('[data-drop]');
 const url = root.dataset.worker;
@@ -20,11 +20,10 @@ async function take(input, name = 'document.json') {
   }
   if (!text.trim()) return complain('There is nothing to check yet. Drop, choose or paste a JSON document.');
   if (box.value !== text) box.value = text;
-  root.hidden = false;
   const result = await panel.show(text, name);
   if (!result) return null;
   if (result.error) {
-    root.hidden = true;
+    panel.clear(WAITING);
     opened.hidden = true;
     return complain(complaint(result.error));
   }
@@ -46,13 +45,13 @@ function complain(text) {
 /** Shows what was checked: a verdict about something unseen would be worth little. */
 function describe(v, { kinds, unchecked }) {
   const d = kinds.includes('disclosure') ? v.disclosure ?? v : null;
-  const rows = [['Holds', kinds.join(', ')]];
+  const rows = [['Parts', kinds.join(', ')]];
   if (d?.step) {
-    rows.push(['Step', `${d.step.seq} of stream ${d.step.stream}`], ['Agent', d.step.agent], ['Says', [d.step.kind, d.step.name, d.step.status].filter(Boolean).join(', ')]);
-    for (const [field, { value }] of Object.entries(d.reveal)) rows.push([`Opened ${field}`, JSON.stringify(value, null, 1)]);
+    rows.push(['Step', `${d.step.seq} of stream ${d.step.stream}`], ['Agent', d.step.agent, 'mono'], ['Says', [d.step.kind, d.step.name, d.step.status].filter(Boolean).join(', ')]);
+    for (const [field, { value }] of Object.entries(d.reveal)) rows.push([`Opened ${field}`, JSON.stringify(value, null, 2), 'mono']);
   }
   if (unchecked.length) rows.push(['Not checked', `${unchecked.join(', ')}: only the node’s word`]);
-  opened.querySelector('dl').replaceChildren(...rows.map(([k, t]) => make('div', {}, make('dt', {}, visible(k)), make('dd', {}, make('bdi', { class: 'name' }, visible(t).slice(0, 20000))))));
+  opened.querySelector('dl').replaceChildren(...rows.map(([k, t, look = '']) => make('div', {}, make('dt', {}, visible(k)), make('dd', {}, make('bdi', { class: `name ${look}` }, visible(t).slice(0, 20000))))));
   opened.hidden = false;
 }
 
@@ -80,5 +79,6 @@ for (const kind of ['dragover', 'dragleave', 'drop']) {
   });
 }
 addEventListener('hashchange', fromAddress);
+panel.clear(WAITING);
 await fromAddress();
 root.dataset.ready = '';
