@@ -2,11 +2,13 @@ package replay
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"karatum/chain"
 	"karatum/chain/fork"
@@ -55,6 +57,7 @@ func (r *Replayer) locateAndRead(ctx context.Context, job Job) (*current, error)
 	if err := r.locate(ctx, c); err != nil {
 		return nil, err
 	}
+	job = c.job
 	if job.BlockHash != (common.Hash{}) {
 		if c.told.BlockHash != job.BlockHash {
 			return nil, fmt.Errorf("%w: %s, given %s", ErrOtherBlock, c.told.BlockHash, job.BlockHash)
@@ -92,10 +95,22 @@ func (r *Replayer) read(ctx context.Context, job Job, told chain.Receipt) (*read
 	return &reading{a, block, parent, fork.NewAncestors(a, block, parent), fork.NewState(a, parent, o)}, 0, nil
 }
 
-// locate reads the receipt. If the node does not answer, one that was read
-// before serves, and the result says so.
+// locate reads the receipt, and the chain id if it is not given. If the node does
+// not answer, a receipt that was read before serves, and the result says so.
 func (r *Replayer) locate(ctx context.Context, c *current) error {
-	raw, err := c.job.Client.Raw(ctx, "eth_getTransactionReceipt", c.job.Tx)
+	calls := []chain.BatchCall{{Method: "eth_getTransactionReceipt", Params: []any{c.job.Tx}}, {Method: "eth_chainId"}}
+	if c.job.ChainID != 0 {
+		calls = calls[:1]
+	}
+	c.job.Client.Batch(ctx, calls)
+	if c.job.ChainID == 0 {
+		id, err := chainID(calls[1])
+		if err != nil {
+			return err
+		}
+		c.job.ChainID = id
+	}
+	raw, err := calls[0].Result, calls[0].Err
 	if errors.Is(err, chain.ErrUnavailable) || errors.Is(err, chain.ErrTimeout) {
 		if known, ok := r.cache.Receipt(c.job.ChainID, c.job.Tx); ok {
 			raw, err = known, nil
@@ -138,4 +153,15 @@ func (c *current) ask(ctx context.Context) error {
 	}
 	c.confirmed = append(c.confirmed, by...)
 	return nil
+}
+
+func chainID(call chain.BatchCall) (uint64, error) {
+	if call.Err != nil {
+		return 0, call.Err
+	}
+	var id hexutil.Uint64
+	if err := json.Unmarshal(call.Result, &id); err != nil {
+		return 0, fmt.Errorf("replay: chain id: %w: %.100q", chain.ErrMalformed, err.Error())
+	}
+	return uint64(id), nil
 }

@@ -69,11 +69,6 @@ func (r *Replayer) replay(ctx context.Context, job Job) (res Result, err error) 
 	default:
 		return res, fmt.Errorf("%w: prefix %.20q", ErrUnsupported, string(job.Prefix))
 	}
-	if job.ChainID == 0 {
-		if job.ChainID, err = job.Client.ChainID(ctx); err != nil {
-			return res, err
-		}
-	}
 	c, err := r.locateAndRead(ctx, job)
 	if err != nil {
 		return res, err
