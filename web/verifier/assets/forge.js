@@ -2,9 +2,11 @@
 
 const DAY = 86400;
 
+const amountKey = (d) => ['amount', 'value'].find((k) => /^\d+$/.test(d.reveal.claim?.value?.[k] ?? ''));
+
 /** The claim's amount, or else whatever was opened first. */
 function amount(d) {
-  const claim = d.reveal.claim?.value, key = ['amount', 'value'].find((k) => /^\d+$/.test(claim?.[k] ?? ''));
+  const claim = d.reveal.claim?.value, key = amountKey(d);
   if (key) return set(claim, key, String(BigInt(claim[key]) + 1n), `claim.${key}`);
   const [field] = Object.keys(d.reveal);
   return field ? set(d.reveal[field], 'value', `${JSON.stringify(d.reveal[field].value)} and more`, field) : 'nothing is opened';
@@ -36,3 +38,9 @@ export function forge(kind, text) {
 
 /** Why a forgery has nothing to work on, or "". */
 export const cannotForge = (kind, text) => forge(kind, text).why ?? '';
+
+/** What a chip says that depends on the record. */
+export function chipText(kind, text) {
+  const document = JSON.parse(text), d = document.disclosure ?? document;
+  return { step: `Move to step ${d.step.seq + 1}`, amount: amountKey(d) ? 'Raise the amount by 1' : 'Change what was opened' }[kind];
+}

@@ -1,7 +1,7 @@
 // The verify panel: one row a check, a header that says what was measured, and the forge.
 
 import { rpcAddress } from './engine.js';
-import { cannotForge, forge } from './forge.js';
+import { cannotForge, chipText, forge } from './forge.js';
 import { differences, hash, make, plural, says, sentence, visible } from './words.js';
 
 const STATE = { wait: 'not run yet', run: 'running', pass: 'passed', fail: 'failed', skip: 'not run', partial: 'passed in part' };
@@ -126,7 +126,7 @@ export class Panel {
         const why = cannotForge(chip.dataset.forge, this.#text);
         chip.disabled = why !== '';
         chip.title = why;
-        if (chip.dataset.forge === 'step') chip.textContent = `Move to step ${(document.disclosure ?? document).step.seq + 1}`;
+        chip.textContent = chipText(chip.dataset.forge, this.#text) ?? chip.textContent;
       }
     }
     this.#takeaway();

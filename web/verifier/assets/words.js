@@ -29,7 +29,7 @@ const SAYS = {
   step: (r) => [`${r.bytes} bytes of canonical JSON → `, hash(r.got)],
   place: (r) => [`step ${r.seq} is leaf ${r.seq - r.fromSeq + 1} of ${r.toSeq - r.fromSeq + 1} (steps ${r.fromSeq} to ${r.toSeq})`],
   path: (r) => [`${plural(r.path.length - 1, 'level')} → `, hash(r.got)],
-  links: (r) => [...r.first ? ['first of its batch, after ', hash(r.prevHead)] : [], r.first && r.last ? '; ' : '', ...r.last ? ['last of its batch, the signed head is ', hash(r.head)] : []],
+  links: (r) => [...r.first ? (/^0x0+$/.test(r.prevHead) ? ['first of its stream'] : ['first of its batch, after ', hash(r.prevHead)]) : [], r.first && r.last ? '; ' : '', ...r.last ? ['last of its batch, the signed head is ', hash(r.head)] : []],
   signature: (r) => [`${scheme(r.scheme)} recovers `, hash(r.got)],
   epoch: (r) => [`${plural(r.size, 'batch', 'batches')} → `, hash(r.got)],
   anchor: (r) => [`block ${r.block} of chain ${r.chainId}, attested by `, hash(r.attester)],
@@ -50,6 +50,7 @@ export function says(row) {
   }
   if (row.state === 'fail' && row.id === 'signature' && row.got) return ['recovers ', hash(row.got), ', the agent is ', hash(row.want)];
   if (row.state === 'fail' && row.id === 'path' && row.got) return ['leads to ', hash(row.got), ', the agent signed ', hash(row.want)];
+  if (row.state === 'skip' && row.why === 'no anchor is given') return ['not anchored yet, or the proof is not part of this document'];
   if (row.state === 'fail' || row.state === 'skip') return [visible(row.why)];
   if (row.state === 'partial') return [...SAYS[row.id](row), ', but you named no attester to expect, and anyone can attest'];
   return SAYS[row.id](row);
