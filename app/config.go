@@ -30,8 +30,9 @@ type Config struct {
 	Data string
 	// Network is where epochs are anchored: dev, base-sepolia or sepolia.
 	Network string
-	// RPCURL is the anchoring network's JSON-RPC. It stays empty on dev.
-	RPCURL string
+	// RPCURL lists the anchoring network's JSON-RPC nodes, the preferred first;
+	// the others stand in while it fails. It stays empty on dev.
+	RPCURL []string
 	// ChainRPC lists further chains for verdicts as ID=URL.
 	ChainRPC []string
 	// AnchorCron and RecheckCron are cron expressions or "@every 5m".
@@ -60,8 +61,8 @@ func (c *Config) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ChainListen, "chain-listen", "127.0.0.1:8545", "address of the dev chain's JSON-RPC; port 0 takes any free one")
 	fs.StringVar(&c.Data, "data", "./karatum-data", "directory that holds all state")
 	fs.StringVar(&c.Network, "network", "dev", "where epochs are anchored: dev, base-sepolia or sepolia")
-	fs.StringVar(&c.RPCURL, "rpc-url", "", "JSON-RPC of the anchoring network (not on dev)")
-	fs.StringArrayVar(&c.ChainRPC, "chain-rpc", nil, "further chain for verdicts, as ID=URL; repeatable")
+	fs.StringArrayVar(&c.RPCURL, "rpc-url", nil, "JSON-RPC of the anchoring network (not on dev); repeatable, the others stand in while the first fails")
+	fs.StringArrayVar(&c.ChainRPC, "chain-rpc", nil, "further chain for verdicts, as ID=URL; repeatable, also for one chain")
 	fs.StringVar(&c.AnchorCron, "anchor-cron", "@every 5m", "when epochs are anchored")
 	fs.StringVar(&c.RecheckCron, "recheck-cron", "@every 1m", "when open verdicts are looked at again")
 	fs.IntVar(&c.Confirmations, "confirmations", -1, "blocks before a verdict is final; -1 means 1 on dev and 12 elsewhere")
@@ -140,14 +141,16 @@ func (c *Config) Validate() error {
 	if !slices.Contains([]string{"dev", "base-sepolia", "sepolia"}, c.Network) {
 		bad("--network is %q; it must be dev, base-sepolia or sepolia", c.Network)
 	}
-	if c.Network != "dev" && c.RPCURL == "" {
+	if c.Network != "dev" && len(c.RPCURL) == 0 {
 		bad("--rpc-url is needed with --network %s", c.Network)
 	}
-	if c.Network == "dev" && c.RPCURL != "" {
+	if c.Network == "dev" && len(c.RPCURL) > 0 {
 		bad("--rpc-url has no use with --network dev, which brings its own chain")
 	}
-	if c.RPCURL != "" && !urlOK(c.RPCURL) {
-		bad("--rpc-url must be an http or https URL")
+	for _, u := range c.RPCURL {
+		if !urlOK(u) {
+			bad("--rpc-url must be an http or https URL")
+		}
 	}
 	if _, err := c.Chains(); err != nil {
 		errs = append(errs, err)
@@ -188,19 +191,17 @@ func urlOK(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// Chains returns the further chains of --chain-rpc by chain id.
-func (c *Config) Chains() (map[uint64]string, error) {
-	chains := map[uint64]string{}
+// Chains returns the further chains of --chain-rpc by chain id, with the nodes of
+// each in the order given.
+func (c *Config) Chains() (map[uint64][]string, error) {
+	chains := map[uint64][]string{}
 	for _, s := range c.ChainRPC {
 		id, raw, ok := strings.Cut(s, "=")
 		n, err := strconv.ParseUint(id, 10, 53)
 		if !ok || err != nil || n == 0 || !urlOK(raw) {
 			return nil, fmt.Errorf("--chain-rpc must look like 8453=https://rpc.example; chain %q does not", id)
 		}
-		if _, dup := chains[n]; dup {
-			return nil, fmt.Errorf("--chain-rpc names chain %d twice", n)
-		}
-		chains[n] = raw
+		chains[n] = append(chains[n], raw)
 	}
 	return chains, nil
 }

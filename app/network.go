@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"karatum/chain"
@@ -96,15 +97,15 @@ func (c *Chains) connect(ctx context.Context, cfg Config, k *Keys) error {
 	if err := CheckPublicKey(k); err != nil {
 		return err
 	}
-	client, err := chain.Dial(ctx, cfg.RPCURL, chain.Options{ChainID: c.Anchor.Network.ChainID})
+	client, err := chain.DialAll(ctx, cfg.RPCURL, chain.Options{ChainID: c.Anchor.Network.ChainID})
 	if err != nil {
-		return fmt.Errorf("--rpc-url %s: %w", chain.RedactURL(cfg.RPCURL), err)
+		return fmt.Errorf("--rpc-url %s: %w", redactAll(cfg.RPCURL), err)
 	}
 	c.closes = append(c.closes, func() error { client.Close(); return nil })
 	c.Anchor.Client = client
 	c.add(c.Anchor.Network.ChainID, client)
 	if err := anchor.CheckNetwork(ctx, client, c.Anchor.Network); err != nil {
-		return fmt.Errorf("--rpc-url %s: %w", chain.RedactURL(cfg.RPCURL), err)
+		return fmt.Errorf("--rpc-url %s: %w", redactAll(cfg.RPCURL), err)
 	}
 	return nil
 }
@@ -115,16 +116,25 @@ func (c *Chains) further(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	for id, url := range urls {
+	for id, nodes := range urls {
 		if _, taken := c.ByID[id]; taken {
 			return fmt.Errorf("--chain-rpc %d: that is the anchoring network, which has its RPC already", id)
 		}
-		client, err := chain.Dial(ctx, url, chain.Options{ChainID: id})
+		client, err := chain.DialAll(ctx, nodes, chain.Options{ChainID: id})
 		if err != nil {
-			return fmt.Errorf("--chain-rpc %d=%s: %w", id, chain.RedactURL(url), err)
+			return fmt.Errorf("--chain-rpc %d=%s: %w", id, redactAll(nodes), err)
 		}
 		c.closes = append(c.closes, func() error { client.Close(); return nil })
 		c.add(id, client)
 	}
 	return nil
+}
+
+// redactAll names nodes without what their URLs may hold of credentials.
+func redactAll(urls []string) string {
+	names := make([]string, len(urls))
+	for i, u := range urls {
+		names[i] = chain.RedactURL(u)
+	}
+	return strings.Join(names, ", ")
 }

@@ -68,16 +68,16 @@ func (a *App) look(ctx context.Context, id uint64) ChainView {
 // rpcName says where a chain is read from, without credentials.
 func (a *App) rpcName(id uint64) string {
 	if id == a.anchor.Network.ChainID {
-		if a.cfg.RPCURL == "" {
+		if len(a.cfg.RPCURL) == 0 {
 			return "embedded"
 		}
-		return chain.RedactURL(a.cfg.RPCURL)
+		return redactAll(a.cfg.RPCURL)
 	}
 	urls, err := a.cfg.Chains()
 	if err != nil { // Validate has refused it
 		return ""
 	}
-	return chain.RedactURL(urls[id])
+	return redactAll(urls[id])
 }
 
 // plain puts the class of a chain's failure in plain words.
