@@ -149,8 +149,6 @@ func replayText(res replay.Result, v flight.Verdict) string {
 		outcome, res.BlockHash, res.ForkBlock, res.State, res.PrefixCount, res.Prefix)
 	if len(res.ConfirmedBy) > 0 {
 		fmt.Fprintf(&b, "confirmed by %s\n", strings.Join(res.ConfirmedBy, ", "))
-	} else {
-		fmt.Fprintln(&b, "nobody else confirms the block; a second --rpc-url or --block-hash would")
 	}
 	for _, d := range append(res.Differences, res.Notes...) {
 		fmt.Fprintln(&b, "-", d)
