@@ -157,14 +157,49 @@ func (p *verifyParts) readBatch(m map[string]json.RawMessage, depth int) error {
 	return nil
 }
 
+// readProof reads the proof strictly. The anchor only says where to look, so what it
+// holds beyond that is let through; it is null before there is one.
 func (p *verifyParts) readProof(doc []byte) error {
-	v := &BatchProofView{}
-	if err := strict(doc, v); err != nil {
+	var parts struct {
+		BatchID flight.Hash     `json:"batchId"`
+		Epoch   json.RawMessage `json:"epoch"`
+		Proof   json.RawMessage `json:"proof"`
+		Anchor  json.RawMessage `json:"anchor"`
+	}
+	if err := strict(doc, &parts); err != nil {
 		return err
+	}
+	v := &BatchProofView{BatchID: parts.BatchID}
+	err := errors.Join(whole("epoch", parts.Epoch, &v.Epoch, "root", "batchCount"), whole("proof", parts.Proof, &v.Proof, "index", "size", "siblings"))
+	if err != nil {
+		return err
+	}
+	if len(parts.Anchor) == 0 {
+		return errors.New("anchor: is missing")
+	}
+	if err := json.Unmarshal(parts.Anchor, &v.Anchor); err != nil {
+		return fmt.Errorf("anchor: %w", err)
 	}
 	again := p.proof != nil
 	p.proof = v
 	return p.found("batch proof", again)
+}
+
+// whole reads an object strictly that must hold each of the keys.
+func whole(path string, doc json.RawMessage, v any, keys ...string) error {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &m); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, k := range keys {
+		if held, ok := m[k]; !ok || string(held) == "null" {
+			return fmt.Errorf("%s.%s: is missing", path, k)
+		}
+	}
+	if err := strict(doc, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 // readReceipt reads a receipt, alone or as the answer to a batch, which says more
