@@ -9,9 +9,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"karatum/chain"
+	"karatum/chain/chaintest"
 	"karatum/chain/contracts"
 	"karatum/chain/devchain"
-	"karatum/chain/internal/chaintest"
 )
 
 // The client reads real chains: the dev chain over HTTP, the same in process,

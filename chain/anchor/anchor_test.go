@@ -14,9 +14,9 @@ import (
 
 	"karatum/chain"
 	"karatum/chain/anchor"
+	"karatum/chain/chaintest"
 	"karatum/chain/contracts"
 	"karatum/chain/eas"
-	"karatum/chain/internal/chaintest"
 )
 
 var maxFee = big.NewInt(100_000_000_000)

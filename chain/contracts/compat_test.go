@@ -15,10 +15,10 @@ import (
 	"github.com/holiman/uint256"
 
 	"karatum/chain"
+	"karatum/chain/chaintest"
 	"karatum/chain/contracts"
 	"karatum/chain/devchain"
 	"karatum/chain/eas"
-	"karatum/chain/internal/chaintest"
 )
 
 const revocableSchema = "uint256 reading"

@@ -8,9 +8,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"karatum/chain"
+	"karatum/chain/chaintest"
 	"karatum/chain/contracts"
 	"karatum/chain/devchain"
-	"karatum/chain/internal/chaintest"
 )
 
 // A token is a deployed contract that the test calls by name.

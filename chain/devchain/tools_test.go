@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"karatum/chain/internal/chaintest"
+	"karatum/chain/chaintest"
 )
 
 func TestViem(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"karatum/chain/internal/chaintest"
+	"karatum/chain/chaintest"
 	"karatum/chain/replay"
 )
 

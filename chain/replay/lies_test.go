@@ -10,8 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"karatum/chain"
+	"karatum/chain/chaintest"
 	"karatum/chain/fork"
-	"karatum/chain/internal/chaintest"
 	"karatum/chain/replay"
 )
 

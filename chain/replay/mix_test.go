@@ -20,9 +20,9 @@ import (
 	"github.com/holiman/uint256"
 
 	"karatum/chain"
+	"karatum/chain/chaintest"
 	"karatum/chain/contracts"
 	"karatum/chain/devchain"
-	"karatum/chain/internal/chaintest"
 )
 
 // A mix fills a chain with transactions of every kind, several to a block, that

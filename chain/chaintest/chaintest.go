@@ -31,7 +31,7 @@ import (
 func Package(t testing.TB, name string) string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
-	dir := filepath.Join(filepath.Dir(here), "../../../.ci/npm/node_modules", filepath.FromSlash(name))
+	dir := filepath.Join(filepath.Dir(here), "../../.ci/npm/node_modules", filepath.FromSlash(name))
 	if _, err := os.Stat(dir); err != nil {
 		Missing(t, name+" (run npm ci in .ci/npm)")
 	}
