@@ -1,11 +1,10 @@
-// Package chaintest helps tests of package chain and its subpackages: the tools
-// in .ci/npm, chains to run against, and transactions sent and awaited.
+// Package chaintest helps tests that need a chain: the tools in .ci/npm, chains
+// to run against, contracts on them, and transactions sent and awaited.
 package chaintest
 
 import (
 	"bufio"
 	"crypto/ecdsa"
-	"encoding/json"
 	"errors"
 	"math/big"
 	"os"
@@ -16,9 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -206,53 +203,4 @@ func Deploy(t testing.TB, c *chain.Client, key *ecdsa.PrivateKey, initcode []byt
 		t.Fatalf("deployment failed: %+v", r)
 	}
 	return *r.ContractAddress
-}
-
-// DeployOriginal deploys the original SchemaRegistry and EAS 1.4 from npm, by
-// their shipped bytecode.
-func DeployOriginal(t testing.TB, c *chain.Client, key *ecdsa.PrivateKey) (registry, eas common.Address) {
-	t.Helper()
-	return deployPair(t, c, key, func(name string) string { return "artifacts/contracts/" + name + ".sol/" + name + ".json" })
-}
-
-// DeploySepolia deploys what stands on Sepolia, which is an older version.
-func DeploySepolia(t testing.TB, c *chain.Client, key *ecdsa.PrivateKey) (registry, eas common.Address) {
-	t.Helper()
-	return deployPair(t, c, key, func(name string) string { return "deployments/sepolia/" + name + ".json" })
-}
-
-func deployPair(t testing.TB, c *chain.Client, key *ecdsa.PrivateKey, path func(name string) string) (registry, eas common.Address) {
-	t.Helper()
-	registry = Deploy(t, c, key, initcode(t, path("SchemaRegistry")))
-	return registry, Deploy(t, c, key, initcode(t, path("EAS"), registry))
-}
-
-// Original is a JSON file of the original contracts' npm package.
-type Original struct {
-	Address  common.Address `json:"address"` // in deployments
-	ABI      abi.ABI        `json:"abi"`
-	Bytecode hexutil.Bytes  `json:"bytecode"`
-}
-
-// ReadOriginal reads a file by its path in the package.
-func ReadOriginal(t testing.TB, path string) (o Original) {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(Package(t, "@ethereum-attestation-service/eas-contracts"), filepath.FromSlash(path)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &o); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return o
-}
-
-func initcode(t testing.TB, path string, args ...any) []byte {
-	t.Helper()
-	o := ReadOriginal(t, path)
-	packed, err := o.ABI.Pack("", args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(o.Bytecode, packed...)
 }
