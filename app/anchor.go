@@ -62,6 +62,9 @@ func (a *App) AnchorNow(ctx context.Context) (AnchorRun, error) {
 	if waiting, err := a.anchorDue(ctx); err != nil || !waiting {
 		return run, err
 	}
+	if err := anchor.CheckNetwork(ctx, a.anchor.Client, a.anchor.Network); err != nil {
+		return run, err
+	}
 	_, err := anchor.EnsureSchema(ctx, a.anchor.Client, a.anchor.Network, keySigner{a.keys.Anchor}, maxFee(), a.poll())
 	if err != nil {
 		return run, fmt.Errorf("register the schema: %w", a.funds(err))

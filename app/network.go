@@ -42,9 +42,10 @@ const chainWrites = 64 << 20
 var errChainDisk = errors.New("the disk is nearly full; the dev chain seals no block")
 
 // OpenChains starts the dev chain or connects to the network of the settings, and
-// to the further chains. Each RPC is asked for its chain id once: an RPC of another
+// to the further chains. Each RPC is asked for its chain id: an RPC of another
 // chain than the settings say is an error that wraps [chain.ErrWrongChain] or
-// [eas.ErrChainID], for verdicts and anchors would be about the wrong chain.
+// [eas.ErrChainID], for verdicts and anchors would be about the wrong chain. One
+// that cannot be reached now is asked before its first use.
 func OpenChains(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) (*Chains, error) {
 	net, err := eas.NetworkByName(cfg.Network)
 	if err != nil {
@@ -52,7 +53,7 @@ func OpenChains(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) (*Ch
 	}
 	c := &Chains{Anchor: Anchorer{Network: net}, ByID: map[uint64]Chain{}, Clients: map[uint64]*chain.Client{}}
 	if net.Public {
-		err = c.connect(ctx, cfg, k)
+		err = c.connect(ctx, cfg, k, log)
 	} else {
 		err = c.startDev(ctx, cfg, k, log)
 	}
@@ -93,18 +94,25 @@ func (c *Chains) startDev(ctx context.Context, cfg Config, k *Keys, log *slog.Lo
 	return FundAnchor(ctx, client, k)
 }
 
-func (c *Chains) connect(ctx context.Context, cfg Config, k *Keys) error {
+func (c *Chains) connect(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) error {
 	if err := CheckPublicKey(k); err != nil {
 		return err
 	}
-	client, err := chain.DialAll(ctx, cfg.RPCURL, chain.Options{ChainID: c.Anchor.Network.ChainID})
+	client, err := chain.DialAll(ctx, cfg.RPCURL, chain.Options{ChainID: c.Anchor.Network.ChainID, MayBeAway: true})
 	if err != nil {
 		return fmt.Errorf("--rpc-url %s: %w", redactAll(cfg.RPCURL), err)
 	}
 	c.closes = append(c.closes, func() error { client.Close(); return nil })
 	c.Anchor.Client = client
 	c.add(c.Anchor.Network.ChainID, client)
-	if err := anchor.CheckNetwork(ctx, client, c.Anchor.Network); err != nil {
+	err = anchor.CheckNetwork(ctx, client, c.Anchor.Network)
+	if err != nil && chain.Away(err) {
+		// A laptop without a network takes batches in all the same. Each anchoring
+		// run looks again before it sends anything.
+		log.Warn("the anchoring network cannot be reached; anchoring and verdicts wait", "rpc", redactAll(cfg.RPCURL), "err", err)
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("--rpc-url %s: %w", redactAll(cfg.RPCURL), err)
 	}
 	return nil
@@ -120,7 +128,7 @@ func (c *Chains) further(ctx context.Context, cfg Config) error {
 		if _, taken := c.ByID[id]; taken {
 			return fmt.Errorf("--chain-rpc %d: that is the anchoring network, which has its RPC already", id)
 		}
-		client, err := chain.DialAll(ctx, nodes, chain.Options{ChainID: id})
+		client, err := chain.DialAll(ctx, nodes, chain.Options{ChainID: id, MayBeAway: true})
 		if err != nil {
 			return fmt.Errorf("--chain-rpc %d=%s: %w", id, redactAll(nodes), err)
 		}

@@ -38,6 +38,9 @@ type Options struct {
 	// ChainID, unless 0, is what Dial expects the node to serve, and what every
 	// node is asked again before a transaction is sent to it.
 	ChainID uint64
+	// MayBeAway lets DialAll succeed while no node can be reached: each is asked
+	// for its chain before its first use then.
+	MayBeAway bool
 	// BatchSize is the most calls in one exchange of a batch. Defaults to 100.
 	BatchSize int
 	// InFlight is the most exchanges with one host at a time. Defaults to 16.
@@ -89,11 +92,17 @@ func DialAll(ctx context.Context, urls []string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.checkChain(ctx); err != nil {
+	if err := p.checkChain(ctx); err != nil && !(o.MayBeAway && Away(err)) {
 		p.Close()
 		return nil, err
 	}
 	return &Client{p, o.Timeout * time.Duration(len(p.hosts))}, nil
+}
+
+// Away reports a failure that says nothing of the node but that it cannot be asked
+// now.
+func Away(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrTimeout) || errors.Is(err, ErrRateLimited)
 }
 
 // Nodes is one client for each URL of c, which share its limits and belong to
