@@ -9,14 +9,14 @@ function trustedWorker(url) {
   }).createScriptURL(url);
 }
 
-const START_MS = 4000;
+const START_MS = 10000;
 
 /** Starts the worker and resolves once it says that it is ready. */
 function startWorker(url, onMessage) {
   return new Promise((resolve, reject) => {
     const worker = new Worker(trustedWorker(url), { type: 'module', name: 'verifier' });
-    const timer = setTimeout(() => reject(new Error('the worker does not start')), START_MS);
-    worker.onerror = () => { clearTimeout(timer); worker.terminate(); reject(new Error('the worker is blocked')); };
+    const stop = (why) => { worker.terminate(); reject(new Error(why)); }, timer = setTimeout(stop, START_MS, 'the worker does not start');
+    worker.onerror = () => { clearTimeout(timer); stop('the worker is blocked'); };
     worker.onmessage = ({ data }) => {
       if (!data.ready) return onMessage(data);
       clearTimeout(timer);
