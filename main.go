@@ -80,8 +80,9 @@ func program() *cli.Program {
 				Examples: []string{"karatum backup karatum-backup.db", "karatum backup today.db --data ./karatum-data"}},
 			{Name: "restore", Args: "FILE", MaxArgs: 1, About: "check a backup and put it into a data directory without a database", Setup: restoreCommand,
 				Examples: []string{"karatum restore karatum-backup.db --data ./karatum-data"}},
-			{Name: "bench", Args: "ingest|verify|record", MaxArgs: 1, About: "measure against one bare signature recovery", Setup: benchCommand,
-				Examples: []string{"karatum bench verify", "karatum bench ingest --batches 20000 --json", "karatum bench ingest --seed 1000000"}},
+			{Name: "bench", Args: "ingest|verify|record|replay", MaxArgs: 1, About: "measure against one bare signature recovery, or a replay", Setup: benchCommand,
+				Examples: []string{"karatum bench verify", "karatum bench ingest --batches 20000 --json", "karatum bench ingest --seed 1000000",
+					"karatum bench replay --rpc-url http://127.0.0.1:8545 --tx 0xHASH"}},
 			{Name: "version", About: "print the version", Setup: versionCommand, Examples: []string{"karatum version"}},
 		}, agentcli.Commands()),
 	}
@@ -180,6 +181,9 @@ func benchCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 	fs.IntVar(&o.Clients, "clients", 500, "ingest: connections at once")
 	fs.IntVar(&o.Seed, "seed", 0, "ingest: measure also on a database that holds this many batches, such as 1000000")
 	fs.StringVar(&o.Temp, "temp", "", "ingest: directory for the databases; the system's temporary one where empty")
+	re := app.BenchReplayOptions{}
+	fs.StringArrayVar(&re.URLs, "rpc-url", nil, "replay: JSON-RPC to read the state from; repeatable, the others stand in while the first fails")
+	fs.StringVar(&re.Tx, "tx", "", "replay: hash of the transaction")
 	return func(ctx context.Context, c *cli.Call) error {
 		var r *app.BenchReport
 		var err error
@@ -193,8 +197,12 @@ func benchCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 			r, err = app.BenchVerify(ctx)
 		case len(c.Args) == 1 && c.Args[0] == "record":
 			r, err = app.BenchRecord(ctx)
+		case len(c.Args) == 1 && c.Args[0] == "replay":
+			if r, err = app.BenchReplay(ctx, re); errors.Is(err, app.ErrBenchReplay) {
+				err = cli.Refuse(err)
+			}
 		default:
-			err = cli.Refusef("say karatum bench ingest, verify or record")
+			err = cli.Refusef("say karatum bench ingest, verify, record or replay")
 		}
 		if err != nil {
 			return err

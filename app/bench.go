@@ -23,7 +23,7 @@ import (
 type BenchLine struct {
 	Name   string   `json:"name"`
 	Cores  int      `json:"cores"`            // GOMAXPROCS of the process under test
-	Ops    int      `json:"ops"`              // batches, disclosures or steps
+	Ops    int      `json:"ops"`              // batches, disclosures, steps or replays
 	CPU    float64  `json:"cpuMicros"`        // a operation
 	Wall   float64  `json:"perSecond"`        // operations a second of wall time
 	Ratio  float64  `json:"ratio"`            // to the base line of the same cores
@@ -56,6 +56,9 @@ func (r *BenchReport) Print(w io.Writer) error {
 		err = errors.Join(err, e)
 		if l.Errors != nil {
 			_, e = fmt.Fprintf(w, "%-34s p50 %.1f ms, p99 %.1f ms, %d answers of 5xx\n", "", l.P50, l.P99, *l.Errors)
+			err = errors.Join(err, e)
+		} else if l.P50 > 0 {
+			_, e = fmt.Fprintf(w, "%-34s p50 %.2f ms, p99 %.2f ms\n", "", l.P50, l.P99)
 			err = errors.Join(err, e)
 		}
 		for _, n := range l.Notes {
