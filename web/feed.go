@@ -54,9 +54,11 @@ func (s *Server) row(e *app.Event) feedRow {
 	case app.EventOpened:
 		r.Icon, r.Verb = "unk", "opened"
 		step()
-		r.Tail, r.Sub = "", "Its claim is compared with the chain where it has one"
+		if r.Sub = reasonWords(e.Reason); e.Reason == "TX_NOT_FOUND" {
+			r.Sub = "Its claim is compared with the chain next"
+		}
 	case app.EventVerdict:
-		r.Icon, r.Verb = stateClass(e.State), "claimed, in"
+		r.Icon, r.Verb = stateClass(e.State), "made a claim in"
 		step()
 		r.Tail = ": " + e.State
 		if r.Sub = verdictWords[e.State]; e.Reason != "" {

@@ -2,7 +2,9 @@ package web
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -152,8 +154,26 @@ func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageV
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	ctx.Response.SetStatusCode(status)
+	if status == http.StatusOK && unchanged(ctx, buf.Bytes()) {
+		return nil
+	}
 	ctx.Response.SetBodyRaw(buf.Bytes())
 	return nil
+}
+
+// unchanged sets the entity tag of a body and answers with 304 where the client
+// has it.
+func unchanged(ctx *fasthttp.RequestCtx, body []byte) bool {
+	sum := sha256.Sum256(body)
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	ctx.Response.Header.Set(fiber.HeaderETag, tag)
+	for have := range strings.SplitSeq(string(ctx.Request.Header.Peek(fiber.HeaderIfNoneMatch)), ",") {
+		if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == tag || have == "*" {
+			ctx.Response.SetStatusCode(http.StatusNotModified)
+			return true
+		}
+	}
+	return false
 }
 
 // theme is the reader's choice, which the server writes into the page so that

@@ -49,6 +49,10 @@ func (p *pages) funcs() template.FuncMap {
 		"primary": p.s.primary,
 		"beside":  p.s.beside,
 		"glyph":   glyph,
+		"json": func(v any) (string, error) {
+			out, err := json.MarshalIndent(v, "", "  ")
+			return string(out), err
+		},
 		"oldest": func(runs []app.CronRunView) []app.CronRunView {
 			out := slices.Clone(runs)
 			slices.Reverse(out)

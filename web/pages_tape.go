@@ -15,6 +15,7 @@ import (
 const (
 	tapeSteps  = 240
 	tapeWidth  = 1200.0
+	tapeMost   = 900.0 // a drawing less wide than this is not stretched
 	tapeMargin = 8.0
 	tapeAxis   = 92.0
 	stepMost   = 26.0 // widest place of one step: a short stream is not stretched
@@ -29,6 +30,7 @@ type tapeView struct {
 	Zones, Anchors, Seals string
 	Base                  string
 	Width                 float64
+	Short                 bool // drawn in its own size, not over the whole width
 	Bars, Gaps            []tapeBar
 	Numbers               []tapeNumber
 	Rows                  []tapeRow
@@ -73,7 +75,7 @@ func (s tapeScale) width() float64 { return 2*tapeMargin + float64(s.to-s.from+1
 
 func (s *Server) drawTape(t app.TapeView) *tapeView {
 	sc := scaleOf(t.From, t.To)
-	v := &tapeView{Name: t.Stream, Width: tapeWidth, Base: fmt.Sprintf("M0 %gH%.1f", tapeAxis, sc.width())}
+	v := &tapeView{Name: t.Stream, Width: sc.width(), Short: sc.width() < tapeMost, Base: fmt.Sprintf("M0 %gH%.1f", tapeAxis, sc.width())}
 	s.tapeBatches(v, sc, t)
 	for _, g := range t.Gaps {
 		title := fmt.Sprintf("Steps %d to %d were never delivered", g.Seqs[0], g.Seqs[1])

@@ -268,7 +268,8 @@ func TestGigabyteInChunks(t *testing.T) {
 		if most := limit + lingerBytes + 32<<20; sent > most {
 			t.Errorf("%s: took %d bytes, want at most %d", path, sent, most)
 		}
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(4*limit+8<<20) {
+		// TotalAlloc is of the whole process, dev chains of earlier tests that close included.
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(4*limit+48<<20) {
 			t.Errorf("%s: allocated %d bytes", path, grown)
 		}
 	}
