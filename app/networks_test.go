@@ -103,8 +103,8 @@ func TestPublicNetworks(t *testing.T) {
 		if _, err := r.app.AnchorNow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r.wantAttested(c, net, 2)
 		first := r.anchorState(id, store.EpochIncluded)
+		r.wantAttested(c, net, 2)
 		chaintest.Raw(t, c, "anvil_reorg", 1, []any{})
 		r.wantAttested(c, net, 1)
 		for range 3 { // settling again changes nothing
@@ -138,12 +138,14 @@ func (r *rig) settlesBy(c *chain.Client, id flight.Hash) {
 	}
 }
 
+// anchorState is the anchor of a batch, once its block is the node's head or below.
 func (r *rig) anchorState(id flight.Hash, want store.EpochState) AnchorView {
 	r.t.Helper()
 	p, err := r.app.BatchProof(r.t.Context(), id)
 	if err != nil || p.Anchor.State != string(want) {
 		r.t.Fatalf("anchor = %+v, %v; want %s", p.Anchor, err, want)
 	}
+	chaintest.Receipt(r.t, r.client, common.Hash(*p.Anchor.TxHash))
 	return p.Anchor
 }
 
