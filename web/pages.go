@@ -132,7 +132,7 @@ func (s *Server) link(parts ...any) string {
 func (s *Server) render(c *fiber.Ctx, name string, v pageView, twin any) error {
 	h := &c.Context().Response.Header
 	h.Set(fiber.HeaderVary, "Accept, Cookie")
-	if twin != nil && acceptsJSON(&c.Context().Request.Header) {
+	if twin != nil && (c.Context().UserValue(twinSuffix) != nil || acceptsJSON(&c.Context().Request.Header)) {
 		return writeJSON(c, http.StatusOK, twin)
 	}
 	return s.html(c.Context(), http.StatusOK, name, v)

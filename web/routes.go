@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -63,6 +64,7 @@ const (
 	mediaLine = "application/x-ndjson"
 	mediaFile = "application/octet-stream"
 	mediaSSE  = "text/event-stream"
+	mediaSVG  = "image/svg+xml"
 )
 
 func routes() []route {
@@ -118,6 +120,7 @@ func routes() []route {
 		{method: get, path: "/events/stream", kind: page, handle: getEvents, summary: "Events as they happen, as server-sent events; Last-Event-ID resumes.", query: []string{"topics", "since"}, media: mediaSSE},
 		{method: get, path: "/agents", kind: page, handle: pageAgents, summary: "Agents.", answer: app.List[app.AgentView]{}, query: paged, media: mediaHTML},
 		{method: get, path: "/agents/:address", kind: page, handle: pageAgent, summary: "One agent.", answer: app.AgentView{}, media: mediaHTML, codes: []string{"UNKNOWN_AGENT"}},
+		{method: get, path: "/agents/:address/badge.svg", kind: page, handle: getBadge, summary: "An agent's rating with its coverage, as a picture for other sites.", media: mediaSVG, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/agents/:address/:stream", kind: page, handle: pageStream, summary: "One stream.", answer: app.StreamView{}, query: paged, media: mediaHTML, codes: []string{"UNKNOWN_STREAM"}},
 		{method: get, path: "/agents/:address/:stream/:seq", kind: page, handle: pageStep, summary: "One step.", answer: app.StepView{}, media: mediaHTML, codes: []string{"UNKNOWN_STEP"}},
 		{method: get, path: "/batches/:batchId", kind: page, handle: pageBatch, summary: "One batch.", answer: app.BatchView{}, media: mediaHTML, codes: []string{"UNKNOWN_BATCH"}},
@@ -142,6 +145,9 @@ func (s *Server) register() {
 		r := &s.table[i]
 		path := s.cfg.BasePath + r.path
 		h := s.wrap(r)
+		if r.hasSuffix() { // before the page, whose parameter would take the suffix too
+			s.fiber.Add(r.method, path+twinSuffix, asTwin(h))
+		}
 		s.fiber.Add(r.method, path, h)
 		allow := r.method
 		if r.method == http.MethodGet {
@@ -157,6 +163,22 @@ func (s *Server) register() {
 	}
 	for path, allow := range methods {
 		s.fiber.Add(http.MethodOptions, path, preflight(allow))
+	}
+}
+
+// twinSuffix asks for a page as JSON.
+const twinSuffix = ".json"
+
+// hasSuffix reports whether the page is JSON under its address with the suffix:
+// where the last part of the address is not a free name, which may end so.
+func (r *route) hasSuffix() bool {
+	return r.kind == page && r.answer != nil && r.path != "/" && !strings.HasSuffix(r.path, "/:stream")
+}
+
+func asTwin(h fiber.Handler) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		c.Context().SetUserValue(twinSuffix, true)
+		return h(c)
 	}
 }
 
