@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -49,6 +50,8 @@ func (p *pages) funcs() template.FuncMap {
 		"primary": p.s.primary,
 		"beside":  p.s.beside,
 		"glyph":   glyph,
+		"reason":  reasonWords,
+		"stages":  stages,
 		"json": func(v any) (string, error) {
 			out, err := json.MarshalIndent(v, "", "  ")
 			return string(out), err
@@ -102,6 +105,24 @@ func whenView(ms uint64, now time.Time) timeView {
 		v.Text = "in " + age(-d)
 	}
 	return v
+}
+
+// A stage is a state of an anchor and when it was reached.
+type stage struct {
+	State string
+	At    uint64
+}
+
+// stages puts the times of an epoch in their order; of equal ones pending is first.
+func stages(times map[string]uint64) []stage {
+	var out []stage
+	for state, at := range times {
+		out = append(out, stage{state, at})
+	}
+	slices.SortFunc(out, func(a, b stage) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(b.State, a.State))
+	})
+	return out
 }
 
 // runTitle says one run of a job: when, how long, and what came of it.
