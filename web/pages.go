@@ -51,6 +51,10 @@ type pageView struct {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types app"
 
+// pageBrotli is the level for pages, which are compressed for each reader: well
+// under a millisecond.
+const pageBrotli = 3
+
 func newPages(s *Server) (*pages, error) {
 	p := &pages{s: s, body: map[string]*template.Template{}}
 	s.fontNames()
@@ -94,14 +98,15 @@ func (s *Server) asset(name string) string {
 }
 
 // fontNames gives the fonts names that change with their content, and puts those
-// into the style sheet.
+// into the style sheet, which is compressed for readers, as the script is.
 func (s *Server) fontNames() {
 	css := s.files["/static/app.css"].body
 	for _, name := range []string{"fonts/hanken-grotesk.woff2", "fonts/atkinson-mono.woff2"} {
 		hashed := s.asset(name)
 		css = bytes.ReplaceAll(css, []byte(name), []byte(strings.TrimPrefix(hashed, s.cfg.BasePath+"/static/")))
 	}
-	s.files["/static/app.css"] = newFile("app.css", css)
+	s.files["/static/app.css"] = newAsset("app.css", css)
+	s.files["/static/app.js"] = newAsset("app.js", s.files["/static/app.js"].body)
 }
 
 func getStatic(s *Server, c *fiber.Ctx) error {
@@ -131,7 +136,7 @@ func (s *Server) link(parts ...any) string {
 // that. The page is whole before a byte of it is sent.
 func (s *Server) render(c *fiber.Ctx, name string, v pageView, twin any) error {
 	h := &c.Context().Response.Header
-	h.Set(fiber.HeaderVary, "Accept, Cookie")
+	h.Set(fiber.HeaderVary, "Accept, Accept-Encoding, Cookie")
 	if twin != nil && (c.Context().UserValue(twinSuffix) != nil || acceptsJSON(&c.Context().Request.Header)) {
 		return writeJSON(c, http.StatusOK, twin)
 	}
@@ -147,6 +152,7 @@ func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageV
 	}
 	h := &ctx.Response.Header
 	h.SetContentType("text/html; charset=utf-8")
+	h.Set(fiber.HeaderVary, "Accept, Accept-Encoding, Cookie")
 	h.SetCanonical(hdrPolicy, []byte(policyOf(v)))
 	h.Set(fiber.HeaderReferrerPolicy, "no-referrer")
 	h.Set(fiber.HeaderCacheControl, "no-cache")
@@ -155,6 +161,11 @@ func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageV
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	ctx.Response.SetStatusCode(status)
 	if status == http.StatusOK && unchanged(ctx, buf.Bytes()) {
+		return nil
+	}
+	if ctx.Request.Header.HasAcceptEncoding("br") {
+		h.Set(fiber.HeaderContentEncoding, "br")
+		ctx.Response.SetBodyRaw(fasthttp.AppendBrotliBytesLevel(nil, buf.Bytes(), pageBrotli))
 		return nil
 	}
 	ctx.Response.SetBodyRaw(buf.Bytes())
@@ -166,7 +177,7 @@ func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageV
 func unchanged(ctx *fasthttp.RequestCtx, body []byte) bool {
 	sum := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
-	ctx.Response.Header.Set(fiber.HeaderETag, tag)
+	ctx.Response.Header.Set(fiber.HeaderETag, "W/"+tag) // compressed or not, it is the same page
 	for have := range strings.SplitSeq(string(ctx.Request.Header.Peek(fiber.HeaderIfNoneMatch)), ",") {
 		if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == tag || have == "*" {
 			ctx.Response.SetStatusCode(http.StatusNotModified)

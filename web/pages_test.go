@@ -169,7 +169,7 @@ func TestAccept(t *testing.T) {
 		"application/json;q=x":              "text/html; charset=utf-8",
 	} {
 		r := exchange(t, addr, "GET /agents HTTP/1.1\r\nHost: x\r\nAccept: "+accept+"\r\n\r\n")
-		if got := r.Header.Get("Content-Type"); got != want || r.Header.Get("Vary") != "Accept, Cookie" {
+		if got := r.Header.Get("Content-Type"); got != want || r.Header.Get("Vary") != "Accept, Accept-Encoding, Cookie" {
 			t.Errorf("Accept %q: %s, want %s", accept, got, want)
 		}
 	}
