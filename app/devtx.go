@@ -101,7 +101,12 @@ func awaitTx(ctx context.Context, c *chain.Client, hash common.Hash) (chain.Rece
 	defer tick.Stop()
 	for {
 		r, err := c.TransactionReceipt(ctx, hash)
+		var head uint64
+		if err == nil { // a receipt can be served a moment before its block is the head
+			head, err = c.BlockNumber(ctx)
+		}
 		switch {
+		case err == nil && head < r.BlockNumber:
 		case err == nil && r.Status == 1:
 			return r, nil
 		case err == nil:
