@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -188,10 +189,15 @@ func (w *writer) loop() {
 	}
 }
 
+// collectTurns is how often collect gives others a turn.
+const collectTurns = 1
+
 // collect takes the jobs that wait already: those that came while the group
-// before was being synced.
+// before was being synced. Then it gives the callers that are ready to run a
+// turn, for they may be about to add a job: that costs an idle node nothing and
+// spares a busy one many small groups, each with its fsync.
 func (w *writer) collect(first *job) []*job {
-	jobs := []*job{first}
+	jobs, turns := []*job{first}, 0
 	for first.raw == nil && len(jobs) < maxGroupJobs {
 		select {
 		case j := <-w.s.jobs:
@@ -200,7 +206,10 @@ func (w *writer) collect(first *job) []*job {
 				return jobs
 			}
 		default:
-			return jobs
+			if turns++; turns > collectTurns {
+				return jobs
+			}
+			runtime.Gosched()
 		}
 	}
 	return jobs
