@@ -117,7 +117,23 @@ var (
 
 // ID returns the batchId: the EIP-712 digest of the header, whatever the scheme
 // of its signature.
-func (h *Header) ID() Hash {
+func (h *Header) ID() Hash { return h.digest712(domainHash) }
+
+// IDUnder returns the EIP-712 digest under a domain that names a chain as well,
+// which wallets add by mistake: what such a signature is over.
+func (h *Header) IDUnder(chainID uint64) Hash {
+	t := Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId)"))
+	n, v := Keccak256([]byte("Karatum Flight Record")), Keccak256([]byte("1"))
+	id := word(chainID)
+	return h.digest712(Keccak256(t[:], n[:], v[:], id[:]))
+}
+
+func word(n uint64) (w [32]byte) {
+	binary.BigEndian.PutUint64(w[24:], n)
+	return w
+}
+
+func (h *Header) digest712(domain Hash) Hash {
 	var b [10 * 32]byte
 	copy(b[0:], batchTypeHash[:])
 	copy(b[32+12:], h.Agent[:])
@@ -131,7 +147,7 @@ func (h *Header) ID() Hash {
 	copy(b[256:], h.Root[:])
 	binary.BigEndian.PutUint64(b[288+24:], h.CreatedAt)
 	s := Keccak256(b[:])
-	return Keccak256([]byte{0x19, 1}, domainHash[:], s[:])
+	return Keccak256([]byte{0x19, 1}, domain[:], s[:])
 }
 
 // Text returns the EIP-191 text, the form that personal_sign shows to a person.

@@ -135,6 +135,9 @@ func TestEveryHeaderFieldIsSigned(t *testing.T) {
 			t.Errorf("an eip712 signature as %q: %v", scheme, err)
 		}
 	}
+	if h.IDUnder(1) == h.ID() || h.IDUnder(1) == h.IDUnder(2) {
+		t.Error("a domain with a chain id gives the digest of another")
+	}
 }
 
 func TestSignatureForms(t *testing.T) {
