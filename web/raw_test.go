@@ -268,8 +268,10 @@ func TestGigabyteInChunks(t *testing.T) {
 		if most := limit + lingerBytes + 32<<20; sent > most {
 			t.Errorf("%s: took %d bytes, want at most %d", path, sent, most)
 		}
-		// TotalAlloc is of the whole process, dev chains of earlier tests that close included.
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(4*limit+48<<20) {
+		// TotalAlloc is of the whole process: dev chains of earlier tests that close and
+		// assets that are compressed beside take up to 80 MB of it. Holding what was
+		// offered would take a gigabyte.
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(4*limit+256<<20) {
 			t.Errorf("%s: allocated %d bytes", path, grown)
 		}
 	}

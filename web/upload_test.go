@@ -1,9 +1,11 @@
 package web
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,8 +28,10 @@ func TestLargeUploadsAreBounded(t *testing.T) {
 	}
 	addr := start(t, node, Config{})
 	one := bulkHead + "Content-Length: 2\r\n\r\n{}"
-	for range largeSlots {
-		if _, err := io.WriteString(dialRaw(t, addr), one); err != nil {
+	conns := make([]net.Conn, largeSlots)
+	for i := range conns {
+		conns[i] = dialRaw(t, addr)
+		if _, err := io.WriteString(conns[i], one); err != nil {
 			t.Fatal(err)
 		}
 		<-entered
@@ -40,6 +44,11 @@ func TestLargeUploadsAreBounded(t *testing.T) {
 		t.Errorf("a single batch meanwhile: status %d", r.StatusCode)
 	}
 	close(leave)
+	for _, c := range conns { // an answer is written after the place is given back
+		if r, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || r.StatusCode != 200 {
+			t.Fatalf("a body that had its place: %v, %v", r, err)
+		}
+	}
 	for range 2 * largeSlots { // refused ones must not keep their place
 		if r := exchange(t, addr, bulkHead+"Content-Length: 9000000\r\n\r\n"); r.StatusCode != 413 {
 			t.Fatalf("status %d", r.StatusCode)
