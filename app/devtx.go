@@ -88,10 +88,30 @@ func sendTx(ctx context.Context, c *chain.Client, key *ecdsa.PrivateKey, to comm
 	if err != nil {
 		return chain.Receipt{}, err
 	}
-	if _, err := c.SendRawTransaction(ctx, raw); err != nil {
+	if err := offerTx(ctx, c, raw); err != nil {
 		return chain.Receipt{}, err
 	}
 	return awaitTx(ctx, c, tx.Hash())
+}
+
+// offerTx sends a transaction. The pool learns of a block a moment after it is the
+// head: an account that was funded just now may seem poor to it until then.
+func offerTx(ctx context.Context, c *chain.Client, raw []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := c.SendRawTransaction(ctx, raw)
+		if !errors.Is(err, chain.ErrInsufficientFunds) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func awaitTx(ctx context.Context, c *chain.Client, hash common.Hash) (chain.Receipt, error) {
