@@ -132,11 +132,12 @@ func TestTimeoutAndCancel(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(s.Close)
-	c, err := Dial(t.Context(), s.URL, Options{Timeout: time.Millisecond})
-	if err != nil {
+	hurried, err1 := Dial(t.Context(), s.URL, Options{Timeout: time.Millisecond})
+	c, err2 := Dial(t.Context(), s.URL, Options{})
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ChainID(t.Context()); !errors.Is(err, ErrTimeout) {
+	if _, err := hurried.ChainID(t.Context()); !errors.Is(err, ErrTimeout) {
 		t.Errorf("silent node: %v, want ErrTimeout", err)
 	}
 	cause := errors.New("shutting down")
