@@ -111,28 +111,3 @@ func reason(v flight.Verdict) string {
 	}
 	return " (" + v.Reason + ")"
 }
-
-func journalCommand(*pflag.FlagSet) func(context.Context, *cli.Call) error {
-	return func(_ context.Context, c *cli.Call) error {
-		if len(c.Args) != 2 || c.Args[0] != "check" {
-			return cli.Refusef("say karatum journal check DIR")
-		}
-		r, err := recorder.Check(c.Args[1])
-		if err != nil {
-			return cli.Refuse(err)
-		}
-		fmt.Fprintf(c.Stdout, "%d files, %d steps, %d batches, %d receipts, %d refused\nstreams: %s\n%d steps wait for a batch\n",
-			r.Segments, r.Steps, r.Batches, r.Receipts, r.Refused, strings.Join(r.Streams, ", "), r.Waiting)
-		if r.Torn > 0 {
-			fmt.Fprintf(c.Stdout, "%d bytes follow the last whole line: a crash left them, or a line is being written\n", r.Torn)
-		}
-		for _, p := range r.Problems {
-			fmt.Fprintln(c.Stdout, "damage:", p)
-		}
-		if len(r.Problems) > 0 {
-			return cli.ErrReported
-		}
-		fmt.Fprintln(c.Stdout, "the journal is whole")
-		return nil
-	}
-}

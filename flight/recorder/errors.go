@@ -31,7 +31,7 @@ var (
 	// ErrNoNode reports a Flush of a recorder without a node to send to.
 	ErrNoNode = errors.New("recorder: no node is configured")
 	// ErrNodeBehind reports a node that lacks batches which it had acknowledged. The
-	// journal still has them.
+	// journal still has them: [Resend].
 	ErrNodeBehind = errors.New("recorder: the node lacks batches that were delivered")
 	// ErrNotFound reports a stream, step or field that the journal does not have.
 	ErrNotFound = errors.New("recorder: not in the journal")
