@@ -80,8 +80,9 @@ func program() *cli.Program {
 				Examples: []string{"karatum backup karatum-backup.db", "karatum backup today.db --data ./karatum-data"}},
 			{Name: "restore", Args: "FILE", MaxArgs: 1, About: "check a backup and put it into a data directory without a database", Setup: restoreCommand,
 				Examples: []string{"karatum restore karatum-backup.db --data ./karatum-data"}},
-			{Name: "bench", Args: "ingest|verify|record|replay", MaxArgs: 1, About: "measure against one bare signature recovery, or a replay", Setup: benchCommand,
+			{Name: "bench", Args: "ingest|pages|verify|record|replay", MaxArgs: 1, About: "measure against one bare signature recovery, or a replay", Setup: benchCommand,
 				Examples: []string{"karatum bench verify", "karatum bench ingest --batches 20000 --json", "karatum bench ingest --seed 1000000",
+					"karatum bench pages --batches 1000000 --steps 100000 --data ./bench-data",
 					"karatum bench replay --rpc-url http://127.0.0.1:8545 --tx 0xHASH"}},
 			{Name: "version", About: "print the version", Setup: versionCommand, Examples: []string{"karatum version"}},
 		}, agentcli.Commands()),
@@ -177,17 +178,27 @@ func copyCommand(fs *pflag.FlagSet, about string, run func(context.Context, app.
 func benchCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 	asJSON := fs.Bool("json", false, "print the report as JSON")
 	o := app.BenchIngestOptions{}
-	fs.IntVar(&o.Batches, "batches", 10_000, "ingest: batches of each run")
+	pg := app.BenchPagesOptions{Schema: schema}
+	batches := fs.Int("batches", 0, "ingest: batches of each run, 10000 where 0; pages: batches in the database, 20000 where 0")
+	fs.IntVar(&pg.Steps, "steps", 2000, "pages: opened steps in the database")
+	fs.IntVar(&pg.Requests, "requests", 200, "pages: requests of each page")
+	fs.StringVar(&pg.Data, "data", "", "pages: data directory to fill, kept for further runs; a temporary one where empty")
+	fs.DurationVar(&pg.Idle, "idle", 0, "pages: watch the CPU of the idle node for so long")
 	fs.IntVar(&o.Clients, "clients", 500, "ingest: connections at once")
 	fs.IntVar(&o.Seed, "seed", 0, "ingest: measure also on a database that holds this many batches, such as 1000000")
-	fs.StringVar(&o.Temp, "temp", "", "ingest: directory for the databases; the system's temporary one where empty")
+	fs.StringVar(&o.Temp, "temp", "", "ingest, pages: directory for the databases; the system's temporary one where empty")
 	re := app.BenchReplayOptions{}
 	fs.StringArrayVar(&re.URLs, "rpc-url", nil, "replay: JSON-RPC to read the state from; repeatable, the others stand in while the first fails")
 	fs.StringVar(&re.Tx, "tx", "", "replay: hash of the transaction")
 	return func(ctx context.Context, c *cli.Call) error {
-		var r *app.BenchReport
+		var r interface{ Print(io.Writer) error }
 		var err error
+		o.Batches, pg.Batches, pg.Temp = *batches, *batches, o.Temp
 		switch {
+		case len(c.Args) == 1 && c.Args[0] == "pages":
+			if pg.Binary, err = os.Executable(); err == nil {
+				r, err = app.BenchPages(ctx, pg)
+			}
 		case len(c.Args) == 1 && c.Args[0] == "ingest":
 			if o.Binary, err = os.Executable(); err == nil {
 				o.Seeder = app.StoreSeeder(schema, time.Now)
@@ -202,7 +213,7 @@ func benchCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 				err = cli.Refuse(err)
 			}
 		default:
-			err = cli.Refusef("say karatum bench ingest, verify, record or replay")
+			err = cli.Refusef("say karatum bench ingest, pages, verify, record or replay")
 		}
 		if err != nil {
 			return err
@@ -360,7 +371,7 @@ func (n *node) serve(ctx context.Context, cfg app.Config, a *app.App, ln net.Lis
 		return err
 	}
 	srv, err := web.New(a, web.Config{
-		BasePath: cfg.BasePath, IPRate: cfg.IPRate, IPBurst: cfg.IPBurst, TrustedProxies: proxies,
+		BasePath: cfg.BasePath, IPRate: cfg.IPRate, IPBurst: cfg.IPBurst, TrustedProxies: proxies, Hosts: cfg.Host,
 		SDK: sdk.Files, Vectors: testvectors.Files, Log: log,
 	})
 	if err != nil {

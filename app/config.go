@@ -49,6 +49,9 @@ type Config struct {
 	BatchQuota int
 	// TrustedProxy lists the CIDRs whose X-Forwarded-For is believed.
 	TrustedProxy []string
+	// Host lists further names under which the operator reaches the admin routes,
+	// as behind a proxy.
+	Host []string
 	// BasePath is the prefix under which a proxy serves the node.
 	BasePath string
 	// LogFormat is text or json.
@@ -71,6 +74,7 @@ func (c *Config) Flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.IPBurst, "ip-burst", 60, "requests that one address may send at once")
 	fs.IntVar(&c.BatchQuota, "batch-quota", 1440, "batches of one key in 24 hours")
 	fs.StringArrayVar(&c.TrustedProxy, "trusted-proxy", nil, "CIDR whose X-Forwarded-For is believed; repeatable")
+	fs.StringArrayVar(&c.Host, "host", nil, "further name under which the admin routes answer, as behind a proxy; repeatable")
 	fs.StringVar(&c.BasePath, "base-path", "", "prefix under which a proxy serves the node, such as /karatum")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "text or json")
 }
@@ -171,6 +175,11 @@ func (c *Config) Validate() error {
 	}
 	if _, err := c.Proxies(); err != nil {
 		errs = append(errs, err)
+	}
+	for _, h := range c.Host {
+		if u, err := url.Parse("http://" + h); err != nil || u.Host != h || h == "" {
+			bad("--host is %q; it must be a name such as node.example", h)
+		}
 	}
 	if c.BasePath != "" && (c.BasePath[0] != '/' || path.Clean(c.BasePath) != c.BasePath || c.BasePath == "/") {
 		bad("--base-path is %q; it must look like /karatum", c.BasePath)
