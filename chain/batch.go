@@ -154,8 +154,8 @@ func (t *httpTransport) roundTrip(ctx context.Context, chunk []*BatchCall) (left
 		}
 		return chunk, err
 	}
-	var answers []json.RawMessage
-	if err := json.Unmarshal(answer, &answers); err != nil {
+	var answers [][]byte
+	if !array(answer, func(element []byte) { answers = append(answers, element) }) {
 		return chunk, nil
 	}
 	for _, raw := range answers {
@@ -175,28 +175,21 @@ const codeTooLarge = -32003
 
 // settle gives one answer to the call with its id; answers without a call, and
 // those that ask for a smaller batch, settle nothing.
-func settle(byID map[string]*BatchCall, status int, retryAfter string, raw json.RawMessage) {
-	var envelope struct {
-		ID    json.RawMessage `json:"id"`
-		Error *struct {
-			Code int `json:"code"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal(raw, &envelope); err != nil {
+func settle(byID map[string]*BatchCall, status int, retryAfter string, raw []byte) {
+	answer, isObject := openEnvelope(raw)
+	call, ok := byID[string(answer.id)]
+	if !isObject || !ok || call.Result != nil || call.Err != nil {
 		return
 	}
-	call, ok := byID[string(envelope.ID)]
-	if !ok || call.Result != nil || call.Err != nil {
+	if f := answer.fault; f != nil && (f.Code == codeTooLarge || f.Code == codeInvalidRequest) {
 		return
 	}
-	if e := envelope.Error; e != nil && (e.Code == codeTooLarge || e.Code == codeInvalidRequest) {
-		return
-	}
-	id, err := strconv.ParseUint(string(envelope.ID), 10, 64)
+	id, err := strconv.ParseUint(string(answer.id), 10, 64)
 	if err != nil {
 		return
 	}
-	call.Result, call.Err = parseAnswer(call.Method, id, status, retryAfter, raw)
+	result, err := answer.open(call.Method, id)
+	call.Result, call.Err = judge(call.Method, status, retryAfter, result, err)
 }
 
 // codeInvalidRequest is JSON-RPC's code for a request object that is refused;

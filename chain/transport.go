@@ -133,12 +133,16 @@ func (t *httpTransport) post(ctx context.Context, method string, body []byte) (s
 // parseAnswer reads an HTTP answer. A valid JSON-RPC error counts more than the
 // status: some nodes send one with 400 or 500.
 func parseAnswer(method string, id uint64, status int, retryAfter string, body []byte) (json.RawMessage, error) {
-	if status == http.StatusTooManyRequests {
-		return nil, &CallError{Method: method, Kind: ErrRateLimited, RetryAfter: parseRetryAfter(retryAfter), Message: "status 429"}
-	}
 	result, err := parseEnvelope(method, id, body)
+	return judge(method, status, retryAfter, result, err)
+}
+
+// judge weighs what an envelope says against the HTTP status that it came with.
+func judge(method string, status int, retryAfter string, result json.RawMessage, err error) (json.RawMessage, error) {
 	var call *CallError
 	switch {
+	case status == http.StatusTooManyRequests:
+		return nil, &CallError{Method: method, Kind: ErrRateLimited, RetryAfter: parseRetryAfter(retryAfter), Message: "status 429"}
 	case errors.As(err, &call) && call.Kind == ErrRateLimited:
 		call.RetryAfter = parseRetryAfter(retryAfter)
 		return nil, err
@@ -150,30 +154,26 @@ func parseAnswer(method string, id uint64, status int, retryAfter string, body [
 
 // parseEnvelope reads a JSON-RPC answer to the call with the given id.
 func parseEnvelope(method string, id uint64, body []byte) (json.RawMessage, error) {
-	var answer struct {
-		Version string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Result  json.RawMessage `json:"result"`
-		Error   *struct {
-			Code    int    `json:"code"`
-			Message string `json:"message"`
-			Data    any    `json:"data"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	answer, ok := openEnvelope(body)
+	if !ok {
 		return nil, malformed(method, "not JSON-RPC: %s", quote(string(body)))
 	}
-	switch sameID := string(answer.ID) == strconv.FormatUint(id, 10); {
-	case answer.Version != "2.0":
-		return nil, malformed(method, "JSON-RPC version is %s", quote(answer.Version))
-	case answer.Error != nil && (sameID || string(answer.ID) == "null" || answer.ID == nil): // limits are often told without the id
-		return nil, refusal(method, answer.Error.Code, answer.Error.Message, revertData(answer.Error.Data))
+	return answer.open(method, id)
+}
+
+// open is the result for the call with the given id, or the error.
+func (e envelope) open(method string, id uint64) (json.RawMessage, error) {
+	switch sameID := string(e.id) == strconv.FormatUint(id, 10); {
+	case string(e.version) != `"2.0"`:
+		return nil, malformed(method, "JSON-RPC version is %s", quote(string(e.version)))
+	case e.fault != nil && (sameID || string(e.id) == "null" || e.id == nil): // limits are often told without the id
+		return nil, refusal(method, e.fault.Code, e.fault.Message, revertData(e.fault.Data))
 	case !sameID:
-		return nil, malformed(method, "answer to call %s, want %d", quote(string(answer.ID)), id)
-	case answer.Error != nil || answer.Result == nil:
+		return nil, malformed(method, "answer to call %s, want %d", quote(string(e.id)), id)
+	case e.fault != nil || e.result == nil:
 		return nil, malformed(method, "neither result nor error")
 	}
-	return answer.Result, nil
+	return e.result, nil
 }
 
 // maxRetryAfter bounds what a node can make us wait.
