@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"path"
 	"strings"
 	"sync"
@@ -39,7 +40,9 @@ func newAsset(name string, body []byte) file {
 	f := newFile(name, body)
 	f.small = sync.OnceValue(func() []byte {
 		var b bytes.Buffer
-		w := brotli.NewWriterLevel(&b, brotli.BestCompression)
+		// A window beyond the body only costs memory, tens of megabytes at the default.
+		window := min(max(bits.Len(uint(len(body))), 10), 22)
+		w := brotli.NewWriterOptions(&b, brotli.WriterOptions{Quality: brotli.BestCompression, LGWin: window})
 		_, err := w.Write(body)
 		if errors.Join(err, w.Close()) != nil {
 			return nil // a buffer never refuses

@@ -6,6 +6,7 @@ import "time"
 
 // How long and how often, under the tag soak.
 const (
+	longRun     = true
 	killRounds  = 50
 	fightFor    = 60 * time.Second
 	idleFor     = 60 * time.Second

@@ -11,8 +11,14 @@ import (
 	"time"
 )
 
+// The most that a node may take while nobody asks for anything.
+const (
+	idleMemory = 150 << 20 // bytes, resident
+	idleShare  = 0.01      // of a core
+)
+
 // TestReadyAndIdle prints how long a start takes on a directory with a chain of
-// many blocks, and what the node takes while nobody asks for anything.
+// many blocks, and checks what the node takes while nobody asks for anything.
 func TestReadyAndIdle(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	node := start(t, dir, nil)
@@ -32,7 +38,14 @@ func TestReadyAndIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("idle for %s: %.2f %% of a core, %d MB resident", idleFor, 100*(after-before).Seconds()/idleFor.Seconds(), resident(t, node.PID())>>20)
+	share, memory := (after-before).Seconds()/idleFor.Seconds(), resident(t, node.PID())
+	t.Logf("idle for %s: %.2f %% of a core, %d MB resident", idleFor, 100*share, memory>>20)
+	if memory > idleMemory {
+		t.Errorf("%d bytes resident, at most %d", memory, idleMemory)
+	}
+	if longRun && share > idleShare { // what a start leaves to do weighs in a short one
+		t.Errorf("%.2f %% of a core, at most %.2f %%", 100*share, 100*idleShare)
+	}
 	stop(t, node)
 }
 

@@ -6,6 +6,7 @@ import "time"
 
 // How long and how often, in the default run.
 const (
+	longRun     = false
 	killRounds  = 10
 	fightFor    = 10 * time.Second
 	idleFor     = 5 * time.Second
