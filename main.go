@@ -182,6 +182,7 @@ func benchCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 	batches := fs.Int("batches", 0, "ingest: batches of each run, 10000 where 0; pages: batches in the database, 20000 where 0")
 	fs.IntVar(&pg.Steps, "steps", 2000, "pages: opened steps in the database")
 	fs.IntVar(&pg.Requests, "requests", 200, "pages: requests of each page")
+	fs.IntVar(&pg.Busy, "busy", 20, "pages: requests of each page while batches are taken in; negative for none")
 	fs.StringVar(&pg.Data, "data", "", "pages: data directory to fill, kept for further runs; a temporary one where empty")
 	fs.DurationVar(&pg.Idle, "idle", 0, "pages: watch the CPU of the idle node for so long")
 	fs.IntVar(&o.Clients, "clients", 500, "ingest: connections at once")

@@ -23,6 +23,15 @@ func (c *Child) Get(ctx context.Context, path string, out any) (status int, err 
 	return status, err
 }
 
+// Raw reads one document from the node as it is. The status is no error.
+func (c *Child) Raw(ctx context.Context, path string) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	return do(req)
+}
+
 // Post sends one JSON body, with the operator's token unless it is empty. The
 // status is no error.
 func (c *Child) Post(ctx context.Context, path string, body []byte, token string) (status int, answer []byte, err error) {
