@@ -112,10 +112,12 @@ func (w *writer) prepare(ctx context.Context) error {
 	return w.loadNext(ctx)
 }
 
+const selectNext = `SELECT (SELECT coalesce(max(position), 0) + 1 FROM batch),
+		(SELECT coalesce(max(id), 0) + 1 FROM agent), (SELECT coalesce(max(id), 0) + 1 FROM stream)`
+
 // loadNext reads where the ids go on.
 func (w *writer) loadNext(ctx context.Context) error {
-	err := w.conn.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(position), 0) + 1 FROM batch),
-		(SELECT coalesce(max(id), 0) + 1 FROM agent), (SELECT coalesce(max(id), 0) + 1 FROM stream)`).
+	err := w.conn.QueryRowContext(ctx, selectNext).
 		Scan(num(&w.nextPosition), num(&w.nextAgent), num(&w.nextStream))
 	return mapErr(err)
 }
