@@ -244,7 +244,7 @@ func (a *App) chainLinks(ctx context.Context, tx *store.Tx, d *flight.Disclosure
 // rebuild makes the disclosure of a stored step: with what is kept open where
 // reveal is set, else with nothing opened.
 func rebuild(ctx context.Context, tx *store.ReadTx, row *store.Step, reveal bool) (*flight.Disclosure, error) {
-	b, err := tx.Batch(ctx, row.BatchID)
+	b, err := tx.BatchAt(ctx, row.Position)
 	if err != nil {
 		return nil, err
 	}

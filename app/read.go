@@ -46,7 +46,7 @@ func (a *App) Batch(ctx context.Context, id flight.Hash) (BatchView, error) {
 		if err != nil {
 			return err
 		}
-		if v, err = batchView(ctx, tx, &b); err != nil {
+		if v, err = batchView(ctx, &epochFinder{tx: tx}, &b); err != nil {
 			return err
 		}
 		r, err := tx.Receipt(ctx, b.Position)
@@ -56,20 +56,37 @@ func (a *App) Batch(ctx context.Context, id flight.Hash) (BatchView, error) {
 	return v, err
 }
 
-func batchView(ctx context.Context, tx *store.ReadTx, b *store.Batch) (BatchView, error) {
+func batchView(ctx context.Context, epochs *epochFinder, b *store.Batch) (BatchView, error) {
 	v := BatchView{BatchID: b.ID, Header: b.Batch.Header, Scheme: b.Batch.Scheme, Signature: b.Batch.Signature}
 	var err error
-	v.Epoch, err = epochRef(ctx, tx, b.Position)
+	v.Epoch, err = epochs.ref(ctx, b.Position)
 	return v, err
 }
 
-// epochRef returns the epoch of a position, nil where it has none yet.
-func epochRef(ctx context.Context, tx *store.ReadTx, position uint64) (*EpochRef, error) {
-	e, err := tx.EpochOf(ctx, position)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+// An epochFinder looks up the epochs of positions. It remembers the last one, in
+// which the neighbours in a list mostly are.
+type epochFinder struct {
+	tx   *store.ReadTx
+	last store.Epoch
+}
+
+// of returns the epoch of a position, one without a state where it has none yet.
+func (f *epochFinder) of(ctx context.Context, position uint64) (*store.Epoch, error) {
+	if position >= f.last.First && position <= f.last.Last {
+		return &f.last, nil
 	}
-	if err != nil {
+	e, err := f.tx.EpochOf(ctx, position)
+	if errors.Is(err, store.ErrNotFound) {
+		return &store.Epoch{}, nil
+	}
+	f.last = e
+	return &f.last, err
+}
+
+// ref returns what points at the epoch of a position, nil where it has none yet.
+func (f *epochFinder) ref(ctx context.Context, position uint64) (*EpochRef, error) {
+	e, err := f.of(ctx, position)
+	if err != nil || e.State == "" {
 		return nil, err
 	}
 	return &EpochRef{ID: e.ID, Root: e.Root, State: string(e.State)}, nil

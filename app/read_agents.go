@@ -26,13 +26,13 @@ func (a *App) step(ctx context.Context, find func(*store.ReadTx) (store.Step, er
 		if err != nil {
 			return err
 		}
-		v, err = stepView(ctx, tx, &s)
+		v, err = stepView(ctx, &epochFinder{tx: tx}, &s)
 		return err
 	})
 	return v, err
 }
 
-func stepView(ctx context.Context, tx *store.ReadTx, s *store.Step) (StepView, error) {
+func stepView(ctx context.Context, epochs *epochFinder, s *store.Step) (StepView, error) {
 	v := StepView{
 		StepHash: s.Hash, BatchID: s.BatchID, Step: s.Record, Opened: s.Opened, ReceivedAt: s.OpenedAt, Late: s.Late,
 		Verdict: VerdictView{Verdict: s.Verdict, ChainID: s.ChainID, TxHash: s.TxHash, Final: s.Final, At: s.CheckedAt},
@@ -41,11 +41,12 @@ func stepView(ctx context.Context, tx *store.ReadTx, s *store.Step) (StepView, e
 	if s.BlockNumber != 0 {
 		v.Verdict.BlockNumber = &s.BlockNumber
 	}
-	d, err := rebuild(ctx, tx, s, true)
+	d, err := rebuild(ctx, epochs.tx, s, true)
 	if err != nil {
 		return v, err
 	}
-	if v.Disclosure, err = json.Marshal(d); err != nil {
+	// Not json.Marshal, which would read what was written once more.
+	if v.Disclosure, err = d.MarshalJSON(); err != nil {
 		return v, err
 	}
 	claim, err := claimValue(s)
@@ -55,14 +56,10 @@ func stepView(ctx context.Context, tx *store.ReadTx, s *store.Step) (StepView, e
 	if claim != nil {
 		v.Claim = claim
 	}
-	if v.Replay, err = replayJSON(ctx, tx, s); err != nil {
+	if v.Replay, err = replayJSON(ctx, epochs.tx, s); err != nil {
 		return v, err
 	}
-	b, err := tx.Batch(ctx, s.BatchID)
-	if err != nil {
-		return v, err
-	}
-	v.EpochOf, err = epochRef(ctx, tx, b.Position)
+	v.EpochOf, err = epochs.ref(ctx, s.Position)
 	return v, err
 }
 
@@ -92,12 +89,13 @@ func (a *App) Steps(ctx context.Context, agent flight.Address, p Page) (List[Ste
 		}
 		rows, next, err := tx.Steps(ctx, agent, page(p))
 		l.Next = next
+		epochs := &epochFinder{tx: tx}
 		for i := range rows {
 			if err != nil {
 				return err
 			}
 			var v StepView
-			v, err = stepView(ctx, tx, &rows[i])
+			v, err = stepView(ctx, epochs, &rows[i])
 			l.Items = append(l.Items, v)
 		}
 		return err
@@ -187,21 +185,18 @@ func (a *App) Stream(ctx context.Context, agent flight.Address, name string) (St
 }
 
 func streamView(ctx context.Context, tx *store.ReadTx, s *store.Stream) (StreamView, error) {
-	v := StreamView{Agent: s.Agent, Stream: s.Name, Batches: s.Batches, LastSeenAt: s.LastSeen, Gaps: []Missing{}}
-	gaps, err := tx.Gaps(ctx, s.Agent, s.Name, maxGaps)
-	if err != nil {
-		return v, err
+	v := StreamView{
+		Agent: s.Agent, Stream: s.Name, Batches: s.Batches, LastSeenAt: s.LastSeen, Gaps: []Missing{},
+		Head: &StreamHead{Index: s.LastIndex, ToSeq: s.LastSeq, Head: s.Head, BatchID: s.LastID},
 	}
+	if s.Missing() == 0 {
+		return v, nil
+	}
+	gaps, err := tx.Gaps(ctx, s.Agent, s.Name, maxGaps)
 	for _, g := range gaps {
 		v.Gaps = append(v.Gaps, Missing{Indexes: [2]uint64{g.FirstIndex, g.LastIndex}, Seqs: [2]uint64{g.FirstSeq, g.LastSeq}})
 	}
-	head, err := tx.BatchOfIndex(ctx, s.Agent, s.Name, s.LastIndex)
-	if err != nil {
-		return v, err
-	}
-	h := head.Batch.Header
-	v.Head = &StreamHead{Index: h.Index, ToSeq: h.ToSeq, Head: h.Head, BatchID: head.ID}
-	return v, nil
+	return v, err
 }
 
 // Streams lists the streams of a key.
@@ -235,12 +230,13 @@ func (a *App) StreamBatches(ctx context.Context, agent flight.Address, name stri
 		}
 		rows, next, err := tx.StreamBatches(ctx, agent, name, page(p))
 		l.Next = next
+		epochs := &epochFinder{tx: tx}
 		for i := range rows {
 			if err != nil {
 				return err
 			}
 			var v BatchView
-			v, err = batchView(ctx, tx, &rows[i])
+			v, err = batchView(ctx, epochs, &rows[i])
 			l.Items = append(l.Items, v)
 		}
 		return err

@@ -134,10 +134,7 @@ func replayOf(ctx context.Context, tx *store.ReadTx, s *store.Step) (*store.Repl
 	if s.TxHash == nil {
 		return nil, store.ErrNotFound
 	}
-	row, err := tx.Replay(ctx, s.ChainID, *s.TxHash, string(replay.Full))
-	if errors.Is(err, store.ErrNotFound) {
-		row, err = tx.Replay(ctx, s.ChainID, *s.TxHash, string(replay.None))
-	}
+	row, err := tx.ReplayOf(ctx, s.ChainID, *s.TxHash)
 	return &row, err
 }
 

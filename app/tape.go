@@ -2,7 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
+	"slices"
 
 	"karatum/flight"
 	"karatum/store"
@@ -78,7 +78,7 @@ func (a *App) Tape(ctx context.Context, agent flight.Address, stream string, ste
 
 // tapeBatches takes the rows, newest first, that reach into the tape.
 func tapeBatches(ctx context.Context, tx *store.ReadTx, v *TapeView, rows []store.Batch) error {
-	var e store.Epoch
+	epochs := &epochFinder{tx: tx}
 	for i := range rows {
 		h := &rows[i].Batch.Header
 		if h.ToSeq < v.From {
@@ -87,11 +87,9 @@ func tapeBatches(ctx context.Context, tx *store.ReadTx, v *TapeView, rows []stor
 		if i == maxTapeBatches-1 { // the rows end before the tape does
 			v.From = max(v.From, h.FromSeq)
 		}
-		if p := rows[i].Position; p < e.First || p > e.Last {
-			var err error
-			if e, err = tx.EpochOf(ctx, p); err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
+		e, err := epochs.of(ctx, rows[i].Position)
+		if err != nil {
+			return err
 		}
 		v.Batches = append(v.Batches, TapeBatch{Index: h.Index, BatchID: rows[i].ID, FromSeq: h.FromSeq, ToSeq: h.ToSeq, Anchored: inBlock(e.State)})
 	}
@@ -106,11 +104,11 @@ func inBlock(s store.EpochState) bool {
 }
 
 func tapeMarks(ctx context.Context, tx *store.ReadTx, v *TapeView) error {
-	gaps, err := tx.Gaps(ctx, v.Agent, v.Stream, maxGaps)
+	gaps, err := tx.LastGaps(ctx, v.Agent, v.Stream, maxTapeBatches)
 	if err != nil {
 		return err
 	}
-	for _, g := range gaps {
+	for _, g := range slices.Backward(gaps) {
 		if g.LastSeq >= v.From {
 			v.Gaps = append(v.Gaps, Missing{Indexes: [2]uint64{g.FirstIndex, g.LastIndex}, Seqs: [2]uint64{g.FirstSeq, g.LastSeq}})
 		}

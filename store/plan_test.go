@@ -219,7 +219,7 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 	return errors.Join(
 		drop(tx.Batch(ctx, id.ID())), drop(tx.BatchAt(ctx, 1)), drop(tx.BatchOfIndex(ctx, agent, "a", 0)), drop(tx.Receipt(ctx, 1)),
 		drop3(tx.Batches(ctx, p)), drop3(tx.StreamBatches(ctx, agent, "a", pages)), drop(tx.Stream(ctx, agent, "a")), drop3(tx.Streams(ctx, agent, p)),
-		drop(tx.Gaps(ctx, agent, "a", 9)), drop(tx.Agent(ctx, agent)), drop3(tx.Agents(ctx, p)), drop(tx.Counts(ctx)),
+		drop(tx.Gaps(ctx, agent, "a", 9)), drop(tx.LastGaps(ctx, agent, "a", 9)), drop(tx.Agent(ctx, agent)), drop3(tx.Agents(ctx, p)), drop(tx.Counts(ctx)),
 		drop3(tx.EvidenceList(ctx, nil, p)), drop3(tx.EvidenceList(ctx, &agent, p)), drop(tx.EvidenceByID(ctx, 1)),
 		drop(tx.Evidence(ctx, agent, "a", 0)), drop(tx.LatestEvidence(ctx, agent)),
 		drop(tx.Pending(ctx, 9)), drop(tx.Epoch(ctx, 1)), drop(tx.EpochByRoot(ctx, hash)), drop(tx.EpochOf(ctx, 1)), drop3(tx.Epochs(ctx, p)),
@@ -228,7 +228,7 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 		drop(tx.Step(ctx, hash)), drop(tx.StepAt(ctx, agent, "a", 1)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)), drop3(tx.Steps(ctx, agent, p)), drop3(tx.StreamSteps(ctx, agent, "a", p)),
 		drop(tx.StepsOfTx(ctx, 1, hash)), drop(tx.Tallies(ctx, agent)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)),
 		drop(tx.Recheck(ctx, 1, hash)), drop(tx.RecheckOpen(ctx, agent)), drop(tx.DueRechecks(ctx, 1<<50, 9)),
-		drop(tx.Replay(ctx, 1, hash, "full")), drop(tx.ReplaysOpen(ctx)), drop(tx.NextReplay(ctx)),
+		drop(tx.Replay(ctx, 1, hash, "full")), drop(tx.ReplayOf(ctx, 1, hash)), drop(tx.ReplaysOpen(ctx)), drop(tx.NextReplay(ctx)),
 		drop(tx.CronRuns(ctx, "a", 9)), drop(tx.Meta(ctx, "k")),
 	)
 }

@@ -43,6 +43,13 @@ func (r *ReadTx) Replay(ctx context.Context, chainID uint64, txHash flight.Hash,
 	return first(ctx, r, scanReplay, selectReplay+` WHERE chain_id = ? AND tx_hash = ? AND prefix = ?`, chainID, txHash[:], prefix)
 }
 
+// ReplayOf returns the replay of a transaction, the one with the block's earlier
+// transactions before the one without, or [ErrNotFound]. One look-up: "full" sorts
+// before "none".
+func (r *ReadTx) ReplayOf(ctx context.Context, chainID uint64, txHash flight.Hash) (Replay, error) {
+	return first(ctx, r, scanReplay, selectReplay+` WHERE chain_id = ? AND tx_hash = ? ORDER BY prefix LIMIT 1`, chainID, txHash[:])
+}
+
 // ReplaysOpen returns how many replays are queued or running.
 func (r *ReadTx) ReplaysOpen(ctx context.Context) (n uint64, err error) {
 	err = r.one(ctx, []any{num(&n)}, `SELECT count(*) FROM replay INDEXED BY replay_open WHERE state IN ('queued', 'running')`)

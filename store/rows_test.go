@@ -38,6 +38,11 @@ func TestStreamAndGaps(t *testing.T) {
 			if err != nil || !slices.Equal(gaps, c.gaps) {
 				t.Errorf("after %d: gaps = %v, %v; want %v", c.index, gaps, err, c.gaps)
 			}
+			last, err := tx.LastGaps(ctx, agent, "é😀", 2)
+			slices.Reverse(last)
+			if err != nil || !slices.Equal(last, c.gaps[max(len(c.gaps)-2, 0):]) {
+				t.Errorf("after %d: the last gaps = %v, %v; all are %v", c.index, last, err, c.gaps)
+			}
 			a, err := tx.Agent(ctx, agent)
 			if err != nil || a.Steps != c.steps || a.Streams != 1 {
 				t.Errorf("after %d: agent = %+v, %v; want %d steps", c.index, a, err, c.steps)
@@ -48,7 +53,7 @@ func TestStreamAndGaps(t *testing.T) {
 	read(t, s, func(tx *ReadTx) error {
 		st, err := tx.Stream(ctx, agent, "é😀")
 		want := testBatch(1, "é😀", 12).Header
-		if err != nil || st.LastIndex != 12 || st.LastSeq != want.ToSeq || st.Head != want.Head || st.Batches != 8 {
+		if err != nil || st.LastIndex != 12 || st.LastSeq != want.ToSeq || st.Head != want.Head || st.LastID != want.ID() || st.Batches != 8 || st.Missing() != 5 {
 			t.Errorf("stream = %+v, %v", st, err)
 		}
 		return nil
@@ -535,6 +540,27 @@ func TestReplays(t *testing.T) {
 		}
 		return err
 	})
+	for _, c := range []struct {
+		tx       flight.Hash
+		prefixes []string // in the order in which they are asked for
+		want     string
+	}{{flight.Hash{7}, []string{"none"}, "none"}, {flight.Hash{8}, []string{"none", "full"}, "full"}, {flight.Hash{9}, nil, ""}} {
+		update(t, s, func(tx *Tx) error {
+			for _, prefix := range c.prefixes {
+				if _, err := tx.PutReplay(ctx, 1, c.tx, prefix, flight.Hash{2}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		read(t, s, func(tx *ReadTx) error {
+			got, err := tx.ReplayOf(ctx, 1, c.tx)
+			if got.Prefix != c.want || errors.Is(err, ErrNotFound) != (c.want == "") {
+				t.Errorf("replay of %v = %q, %v; want %q", c.prefixes, got.Prefix, err, c.want)
+			}
+			return nil
+		})
+	}
 }
 
 func TestCronRuns(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"karatum/flight"
 )
 
-// A Stream is the state of one (agent, stream). LastIndex, LastSeq and Head are
-// those of the batch with the highest index.
+// A Stream is the state of one (agent, stream). LastIndex, LastSeq, Head and LastID
+// are those of the batch with the highest index.
 type Stream struct {
 	id                  uint64
 	Agent               flight.Address
@@ -15,20 +15,23 @@ type Stream struct {
 	FirstSeen, LastSeen uint64 // unix ms
 	Batches             uint64
 	LastIndex, LastSeq  uint64
-	Head                flight.Hash
+	Head, LastID        flight.Hash
 }
+
+// Missing returns how many batches below the highest index are not stored.
+func (s *Stream) Missing() uint64 { return s.LastIndex + 1 - s.Batches }
 
 // A Gap is a run of missing batches and the steps that they must hold, all ends
 // inclusive.
 type Gap struct{ FirstIndex, LastIndex, FirstSeq, LastSeq uint64 }
 
-const selectStream = `SELECT s.id, a.address, s.name, s.first_seen, max(s.filled_at, b.received_at), b.idx + 1 - s.missing, b.idx, b.to_seq, b.head
+const selectStream = `SELECT s.id, a.address, s.name, s.first_seen, max(s.filled_at, b.received_at), b.idx + 1 - s.missing, b.idx, b.to_seq, b.head, b.id
 	FROM stream s CROSS JOIN agent a ON a.id = s.agent_id
 	CROSS JOIN batch b ON b.stream_id = s.id AND b.idx = (SELECT max(idx) FROM batch WHERE stream_id = s.id)`
 
 func scanStream(r scanner) (s Stream, err error) {
 	err = r.Scan(num(&s.id), bytesTo(s.Agent[:]), &s.Name, num(&s.FirstSeen), num(&s.LastSeen), num(&s.Batches),
-		num(&s.LastIndex), num(&s.LastSeq), bytesTo(s.Head[:]))
+		num(&s.LastIndex), num(&s.LastSeq), bytesTo(s.Head[:]), bytesTo(s.LastID[:]))
 	return s, err
 }
 
@@ -67,10 +70,19 @@ func (r *ReadTx) Streams(ctx context.Context, agent flight.Address, p Page) ([]S
 // Gaps returns the gaps of a stream from the lowest index on, at most limit. An
 // unknown stream has none.
 func (r *ReadTx) Gaps(ctx context.Context, agent flight.Address, name string, limit int) ([]Gap, error) {
-	return list(ctx, r, func(s scanner) (g Gap, err error) {
-		err = s.Scan(num(&g.FirstIndex), num(&g.LastIndex), num(&g.FirstSeq), num(&g.LastSeq))
-		return g, err
-	}, `SELECT first_index, last_index, first_seq, last_seq FROM gap WHERE stream_id =
-		(SELECT id FROM stream WHERE agent_id = (SELECT id FROM agent WHERE address = ?) AND name = ?)
-		ORDER BY first_index LIMIT ?`, agent[:], name, limit)
+	return list(ctx, r, scanGap, selectGap+` ORDER BY first_index LIMIT ?`, agent[:], name, limit)
+}
+
+// LastGaps returns the gaps of a stream from the highest index down, at most limit.
+// An unknown stream has none.
+func (r *ReadTx) LastGaps(ctx context.Context, agent flight.Address, name string, limit int) ([]Gap, error) {
+	return list(ctx, r, scanGap, selectGap+` ORDER BY first_index DESC LIMIT ?`, agent[:], name, limit)
+}
+
+const selectGap = `SELECT first_index, last_index, first_seq, last_seq FROM gap WHERE stream_id =
+	(SELECT id FROM stream WHERE agent_id = (SELECT id FROM agent WHERE address = ?) AND name = ?)`
+
+func scanGap(s scanner) (g Gap, err error) {
+	err = s.Scan(num(&g.FirstIndex), num(&g.LastIndex), num(&g.FirstSeq), num(&g.LastSeq))
+	return g, err
 }
