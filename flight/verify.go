@@ -19,7 +19,7 @@ const (
 	CheckSignature  CheckCode = "SIGNATURE"   // the batch signature recovers to header.agent
 	CheckStepBatch  CheckCode = "STEP_BATCH"  // agent, stream, span, proof index and size agree
 	CheckProof      CheckCode = "PROOF"       // the path from the step reaches header.root
-	CheckPrevHead   CheckCode = "PREV_HEAD"   // the first step's prev is header.prevHead
+	CheckPrevHead   CheckCode = "PREV_HEAD"   // prev is header.prevHead in the first step, the step beside it in the proof in others
 	CheckHead       CheckCode = "HEAD"        // the last step's hash is header.head
 	CheckRevealKey  CheckCode = "REVEAL_KEY"  // only committed fields are opened
 	CheckCommitment CheckCode = "COMMITMENT"  // every opened value matches its commitment
@@ -91,8 +91,9 @@ func (d *Disclosure) Verify() *Report {
 		return r
 	}
 	d.checkPlace(r)
-	d.checkProof(r)
-	d.checkEdges(r)
+	reached := d.checkProof(r)
+	d.checkPrev(r, reached)
+	d.checkHead(r)
 	d.checkReveal(r)
 	return r
 }
@@ -150,32 +151,53 @@ func (d *Disclosure) checkPlace(r *Report) {
 
 // checkProof takes index and size from the signed header, never from the proof;
 // that the proof says the same is for checkPlace.
-func (d *Disclosure) checkProof(r *Report) {
+func (d *Disclosure) checkProof(r *Report) (reached bool) {
 	h, seq := &d.Batch.Header, r.Step.Seq
-	if seq < h.FromSeq || seq > h.ToSeq {
-		r.add(CheckProof, Skip, "the step has no place in this batch")
-		return
+	if !h.spans(seq) {
+		r.add(CheckProof, Fail, "step %d has no place in the tree of steps %d to %d", seq, h.FromSeq, h.ToSeq)
+		return false
 	}
 	p := Proof{Index: seq - h.FromSeq, Size: h.Span(), Siblings: d.Proof.Siblings}
 	if err := merkle.Verify(h.Root, p.Size, r.StepHash, p); err != nil {
 		r.add(CheckProof, Fail, "%s", err)
-		return
+		return false
 	}
 	r.add(CheckProof, Pass, "the path reaches the signed root %s", h.Root)
+	return true
 }
 
-func (d *Disclosure) checkEdges(r *Report) {
+func (h *Header) spans(seq uint64) bool { return seq >= h.FromSeq && seq <= h.ToSeq }
+
+// checkPrev compares the first step's prev with the header. Any other step follows
+// the one that stands before it in the tree: at an odd place that leaf is the
+// nearest sibling of a path that reaches the root, at an even one the proof does
+// not hold it. A leaf that is not the one named refutes the agent's chain, not this
+// disclosure, which is as the agent signed it: evidence of a broken chain
+// consists of such (spec section 5).
+func (d *Disclosure) checkPrev(r *Report, reached bool) {
 	h, s := &d.Batch.Header, &r.Step
 	switch {
-	case s.Seq != h.FromSeq:
-		r.add(CheckPrevHead, Skip, "not the first step of the batch")
-	case s.Prev != h.PrevHead:
+	case !h.spans(s.Seq):
+		r.add(CheckPrevHead, Skip, "the step has no place in this batch")
+	case s.Seq == h.FromSeq && s.Prev != h.PrevHead:
 		r.add(CheckPrevHead, Fail, "the first step's prev is %s, header.prevHead is %s", s.Prev, h.PrevHead)
-	default:
+	case s.Seq == h.FromSeq:
 		r.add(CheckPrevHead, Pass, "the first step follows %s", h.PrevHead)
+	case !reached:
+		r.add(CheckPrevHead, Skip, "the path does not reach the signed root")
+	case (s.Seq-h.FromSeq)%2 == 0:
+		r.add(CheckPrevHead, Skip, "the proof does not hold the step before this one")
+	case d.Proof.Siblings[0] != merkle.Leaf(s.Prev):
+		r.add(CheckPrevHead, Skip, "the agent signed another step %d than the one that prev names", s.Seq-1)
+	default:
+		r.add(CheckPrevHead, Pass, "it follows step %d of the signed tree", s.Seq-1)
 	}
+}
+
+func (d *Disclosure) checkHead(r *Report) {
+	h, s := &d.Batch.Header, &r.Step
 	switch {
-	case s.Seq != h.ToSeq:
+	case s.Seq != h.ToSeq || !h.spans(s.Seq):
 		r.add(CheckHead, Skip, "not the last step of the batch")
 	case r.StepHash != h.Head:
 		r.add(CheckHead, Fail, "the last step's hash is %s, header.head is %s", r.StepHash, h.Head)

@@ -2,7 +2,7 @@
 # Karatum Flight Record v1 in one file: verifier, recorder and checker. Standard library only.
 # For Python 3.9+. The JavaScript twin, karatum-flight.mjs, has the same parts in the same order.
 # version: 1.0.0
-# sha256: 9858c7cf1134df3ae79729abf34f41404fa20dbf7a3423c31ac0959f6afff434
+# sha256: e4d227eb68a91695b19efbac63ab2f7ebc5b84a44c789bb51c8e9b6c10a6ceba
 # The hash is of this file without its sha256 line: grep -v '^# sha256:' karatum_flight.py | sha256sum
 """Verifier, recorder and checker for Karatum Flight Record v1.
 
@@ -692,7 +692,7 @@ def _check_batch_shape(v, path):
 
 def _check_disclosure_shape(d, path=""):
     prefix = f"{path}." if path else ""
-    _shape(d, {"step": _an_object, "reveal": _anything, "proof": _anything, "batch": _anything, "anchoring": _anything}, path=path, optional=("anchoring",))
+    _shape(d, {"step": _an_object, "reveal": _anything, "proof": _anything, "batch": _anything}, path=path)
     _shape(d["proof"], _PROOF, path=f"{prefix}proof")
     _check_batch_shape(d["batch"], f"{prefix}batch")
     if not isinstance(d["reveal"], dict):
@@ -754,26 +754,33 @@ def _check_place_row(d, ctx):
 def _check_path_row(d, ctx):
     """Place and size come from the signed header: a proof alone could be read as one of another tree size."""
     seq, h = d["step"]["seq"], d["batch"]["header"]
-    if seq < h["fromSeq"] or h["toSeq"] < h["fromSeq"]:
-        return {"skip": "the step has no place in this batch"}
     root, path = fold_proof(ctx["hash"], seq - h["fromSeq"], h["toSeq"] - h["fromSeq"] + 1, d["proof"]["siblings"])
+    ctx["reached"] = root == h["root"]
     seen = {"got": root, "want": h["root"], "path": path}
-    return seen if root == h["root"] else {**seen, "failed": ["PROOF"], "why": "the path does not reach the signed root"}
+    return seen if ctx["reached"] else {**seen, "failed": ["PROOF"], "why": "the path does not reach the signed root"}
 
 
 def _check_links_row(d, ctx):
+    """The header holds what the first step must follow and what the last must hash to. Any other step follows the one that stands before
+    it in the tree: at an odd place that leaf is the nearest sibling, at an even one the proof does not hold it. A leaf that is not
+    the one named refutes the agent's chain, not this disclosure, which is as the agent signed it."""
     step, h, failed = d["step"], d["batch"]["header"], []
-    if not ctx["placed"]:
+    if not h["fromSeq"] <= step["seq"] <= h["toSeq"]:
         return {"skip": "the step has no place in this batch"}
     first, last = step["seq"] == h["fromSeq"], step["seq"] == h["toSeq"]
-    if not first and not last:
-        return {"skip": "an inner step: its links are not signed one by one"}
     if first and step["prev"] != h["prevHead"]:
         failed.append("PREV_HEAD")
     if last and ctx["hash"] != h["head"]:
         failed.append("HEAD")
-    seen = {"first": first, "last": last, "prev": step["prev"], "prevHead": h["prevHead"], "hash": ctx["hash"], "head": h["head"]}
-    return {**seen, "failed": failed, "why": "the edge of the batch is not the step the header names"}
+    beside = d["proof"]["siblings"][0] if ctx.get("reached") and (step["seq"] - h["fromSeq"]) % 2 else None
+    follows = beside == leaf_hash(step["prev"])
+    broken = "the agent signed another step before this one than the step names" if beside and not follows else ""
+    seen = {"first": first, "last": last, "seq": step["seq"], "prevHead": h["prevHead"], "head": h["head"]}
+    if failed or first or follows or last and not broken:
+        return {**seen, "follows": follows, "failed": failed, "why": "the edge of the batch is not the step the header names"}
+    if last:
+        return {**seen, "partial": broken}
+    return {"skip": broken or ("the proof does not hold the step before this one" if ctx.get("reached") else "the path does not reach the signed root")}
 
 
 def _check_reveal_row(d, ctx):
@@ -787,7 +794,7 @@ def _check_reveal_row(d, ctx):
             failed.append("REVEAL_KEY")
         elif got != want:
             failed.append("COMMITMENT")
-    if "claim" in reveal and "claim" in step:
+    if any(r["field"] == "claim" and r["ok"] for r in rows):
         try:
             claim = reveal["claim"]["value"]["kind"] if check_claim(reveal["claim"]["value"]) else "UNSUPPORTED_CLAIM"
         except FlightError:
@@ -835,14 +842,13 @@ def verify_disclosure(data, on_check=None, anchoring=None, rpc=None, attester=No
 
     Returns {ok, complete, code, rows, stepHash, batchId}: `ok` when no row failed, `complete` when all rows passed, and `code`
     the first failing code of spec section 6, or BAD_REQUEST with details for a wrong shape. `anchoring` is the answer of GET
-    /v1/flight/batches/ID/proof, also taken from the document's own "anchoring" key; `rpc` and `attester` as in verify_anchor.
+    /v1/flight/batches/ID/proof; `rpc` and `attester` as in verify_anchor.
     """
     try:
         d = _read(data)
         _check_disclosure_shape(d)
         for opening in d["reveal"].values():
             canonical_json(opening["value"])
-        anchoring = anchoring or d.get("anchoring")
         if anchoring:
             _check_anchoring_shape(anchoring)
     except FlightError as e:

@@ -87,21 +87,17 @@ func TestForging(t *testing.T) {
 		forge       func(object)
 	}{
 		{"nothing", "", func(object) {}},
-		{"amount", "reveal", set("reveal.claim.value.value", constant("2000000000000000000"))},
-		{"salt", "reveal", set("reveal.args.salt", constant("0x"+strings.Repeat("0", 64)))},
-		{"step moved", "place path", set("step.seq", constant(1))},
-		{"date", "signature epoch", set("batch.header.createdAt", constant(1760000099))},
-		{"sibling dropped", "path", set("proof.siblings", constant([]any{}))},
-		{"signature", "signature", set("batch.signature", func(v any) any { return v.(string)[:10] + "0123" + v.(string)[14:] })},
-		{"other epoch", "epoch", set("anchoring.epoch.root", constant("0x"+strings.Repeat("1", 64)))},
-		{"other count", "epoch", set("anchoring.epoch.batchCount", constant(8))},
-		{"other batch", "epoch", set("anchoring.batchId", constant("0x"+strings.Repeat("1", 64)))},
+		{"amount", "reveal", set("disclosure.reveal.claim.value.value", constant("2000000000000000000"))},
+		{"salt", "reveal", set("disclosure.reveal.args.salt", constant("0x"+strings.Repeat("0", 64)))},
+		{"step moved", "place path", set("disclosure.step.seq", constant(1))},
+		{"date", "signature epoch", set("disclosure.batch.header.createdAt", constant(1760000099))},
+		{"sibling dropped", "path", set("disclosure.proof.siblings", constant([]any{}))},
+		{"signature", "signature", set("disclosure.batch.signature", func(v any) any { return v.(string)[:10] + "0123" + v.(string)[14:] })},
+		{"other epoch", "epoch", set("proof.epoch.root", constant("0x"+strings.Repeat("1", 64)))},
+		{"other count", "epoch", set("proof.epoch.batchCount", constant(8))},
+		{"other batch", "epoch", set("proof.batchId", constant("0x"+strings.Repeat("1", 64)))},
 	} {
-		var d object
-		if err := json.Unmarshal(jsonText(t, v.Disclosures[2]), &d); err != nil {
-			t.Fatal(err)
-		}
-		d["anchoring"] = jsonObject(t, anchoring(v))
+		d := jsonObject(t, object{"disclosure": v.Disclosures[2], "proof": anchoring(v)})
 		c.forge(d)
 		var rows []string
 		for _, id := range strings.Fields("step signature place path links reveal epoch anchor") {

@@ -19,7 +19,7 @@ const ops = {
   sign: (key, digest) => k.signDigest(key, k.unhex(digest)),
   disclosure: async (text) => { const v = await k.verifyDisclosure(k.unhex(text)); return v.code ?? `ok ${v.stepHash} ${v.batchId}`; },
   evidence: async (text) => { const v = await k.verifyEquivocation(k.unhex(text)); return v.code ?? 'ok'; },
-  rows: async (text) => (await k.verifyDisclosure(k.unhex(text))).rows.map((r) => `${r.id}:${r.state}`).join(' '),
+  rows: async (text) => (await k.verify(k.unhex(text))).rows.map((r) => `${r.id}:${r.state}`).join(' '),
   anchor: async (text, rpc, attester) => {
     const v = await k.verifyAnchor(k.unhex(text), { rpc: rpc === '-' ? undefined : rpc, attester: attester === '-' ? undefined : attester });
     return [v.ok ? (v.complete ? 'complete' : 'ok') : v.code, ...v.rows.map((r) => `${r.id}:${r.state}`)].join(' ');

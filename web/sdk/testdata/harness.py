@@ -43,7 +43,7 @@ OPS = {
     "sign": lambda key, digest: k.sign_digest(key, k.unhex(digest)),
     "disclosure": disclosure,
     "evidence": lambda text: k.verify_equivocation(k.unhex(text))["code"] or "ok",
-    "rows": lambda text: rows(k.verify_disclosure(k.unhex(text))),
+    "rows": lambda text: rows(k.verify(k.unhex(text))),
     "anchor": anchor,
     "header": header,
 }
