@@ -77,6 +77,7 @@ func (a *App) ingestChunk(ctx context.Context, from int, lines [][]byte) []BulkA
 		out[i].Line = from + i
 		g.Go(func() error {
 			cands[i], out[i].Err = a.admit(line)
+			runtime.Gosched() // readers get a turn between two signatures, not after a chunk of them
 			return nil
 		})
 	}

@@ -1,0 +1,52 @@
+package load
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestPages asks a server for its pages, and for what they load.
+func TestPages(t *testing.T) {
+	files := map[string]string{
+		"/": `<!doctype html><link rel="icon" href="/static/i.svg"><link rel="stylesheet" href="/static/a.css"><script type="module" src="/static/a.js"></script>` +
+			`<a href="/static/licence.txt">licence</a>`,
+		"/static/a.css": `@font-face{src:url("fonts/x.woff2")}@font-face{src:url(fonts/x.woff2)}`,
+		"/static/a.js":  "let a", "/static/i.svg": "<svg/>", "/static/fonts/x.woff2": "font", "/metrics": "up 1",
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, ok := files[r.URL.Path]
+		if !ok {
+			w.Header().Set("Content-Length", "0")
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "br") {
+			body = body[:len(body)/2] // as if compressed
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.Write([]byte(body))
+	}))
+	defer srv.Close()
+	got, err := Pages(t.Context(), srv.URL, []Ask{{"/", 200}, {"/nowhere", 404}, {"/metrics", 200}})
+	if err != nil || len(got) != 3 || got[0].Bytes != len(files["/"])/2 || got[1].Bytes != 0 || got[0].First <= 0 {
+		t.Errorf("Pages = %+v, %v", got, err)
+	}
+	if _, err := Pages(t.Context(), srv.URL, []Ask{{"/nowhere", 200}}); err == nil || !strings.Contains(err.Error(), "/nowhere: status 404, want 200") {
+		t.Errorf("an unwanted status: %v", err)
+	}
+	want := View{Files: 5}
+	for name, body := range files {
+		if name != "/metrics" {
+			want.Bytes += len(body) / 2
+		}
+	}
+	if v, err := FirstView(t.Context(), srv.URL, "/"); err != nil || v != want {
+		t.Errorf("FirstView = %+v, %v; want %+v", v, err, want)
+	}
+	if v, err := FirstView(t.Context(), srv.URL, "/metrics"); err != nil || v != (View{}) {
+		t.Errorf("FirstView of no page = %+v, %v", v, err)
+	}
+}
