@@ -22,7 +22,7 @@ func (p *pages) addVerifier() error {
 	if err != nil {
 		return fmt.Errorf("web: %w", err)
 	}
-	for _, script := range []verifier.Script{v.Worker, v.Panel, v.Verify} {
+	for _, script := range v.Scripts() {
 		files["/static/"+script.Name] = newAsset(script.Name, script.Body)
 	}
 	files["/static/app.css"] = newFile("app.css", append(css[:len(css):len(css)], v.CSS...))
@@ -43,9 +43,9 @@ func policyOf(v pageView) string {
 }
 
 // panel is what every panel of this server shows.
-func (s *Server) panel(file string, document json.RawMessage) verifier.Panel {
+func (s *Server) panel(page verifier.Page, file string, document json.RawMessage) verifier.Panel {
 	return verifier.Panel{
-		Worker: s.link("static", s.pages.verify.Worker.Name), SHA256: s.pages.verify.Worker.SHA256, Save: s.cfg.BasePath + offlinePath,
+		Worker: s.link("static", page.Worker.Name), SHA256: page.Worker.SHA256, Save: s.cfg.BasePath + offlinePath,
 		Local: "http://localhost:8080/verify#", File: file, Document: plain(document),
 	}
 }
@@ -86,14 +86,14 @@ func (s *Server) stepPanel(c *fiber.Ctx, step app.StepView, seq uint64) (verifie
 	if err != nil {
 		return verifier.Panel{}, err
 	}
-	p := s.panel(fmt.Sprintf("step-%d.json", seq), raw)
+	p := s.panel(s.pages.verify.Record, fmt.Sprintf("step-%d.json", seq), raw)
 	p.Checks, p.Asks, p.Forge, p.Record = verifier.DisclosureChecks(), true, true, s.link("v1", "flight", "proofs", step.StepHash)
 	return p, nil
 }
 
 // conflictPanel checks evidence.
 func (s *Server) conflictPanel(e app.EvidenceView) verifier.Panel {
-	p := s.panel(fmt.Sprintf("conflict-%d.json", e.ID), e.Evidence)
+	p := s.panel(s.pages.verify.Evidence, fmt.Sprintf("conflict-%d.json", e.ID), e.Evidence)
 	p.Checks, p.Record = verifier.EvidenceChecks(), s.link("v1", "flight", "equivocations", e.ID)
 	return p
 }
@@ -106,9 +106,9 @@ type conflictView struct {
 
 // pageVerify takes any document, in the reader's browser.
 func pageVerify(s *Server, c *fiber.Ctx) error {
-	p := s.panel("document.json", nil)
+	p := s.panel(s.pages.verify.Any, "document.json", nil)
 	p.AnyChecks, p.Asks, p.Forge, p.Record = verifier.AnyChecks(), true, true, "#document"
-	return s.render(c, "verify", pageView{Title: "Verify a flight record", Nav: "verify", View: p, Module: s.link("static", s.pages.verify.Verify.Name), Asks: true}, nil)
+	return s.render(c, "verify", pageView{Title: "Verify a flight record", Nav: "verify", View: p, Module: s.link("static", s.pages.verify.Any.Script.Name), Asks: true}, nil)
 }
 
 // getOffline serves the page that works from a file, under the policy that it

@@ -9,6 +9,7 @@ import (
 	"html"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,8 @@ import (
 	"karatum/web/sdk"
 )
 
-// The worker is the SDK's verifier and a part of its own, and runs under a policy
-// without connections.
+// The worker is the SDK's verifier and a part of its own, without comments and
+// indentation, and runs under a policy without connections.
 func TestWorkerFile(t *testing.T) {
 	w := newWorld(t, "/base")
 	_, page := w.do("GET", "/verify", nil, "Accept", "text/html")
@@ -27,8 +28,16 @@ func TestWorkerFile(t *testing.T) {
 		t.Fatalf("no worker in %.2000s", page)
 	}
 	r, body := w.do("GET", string(m[1]), nil)
-	if !strings.HasPrefix(string(body), sdk.Verifier()) {
-		t.Error("the worker does not begin with the SDK's verifier")
+	code := func(text string) (lines []string) {
+		for line := range strings.Lines(regexp.MustCompile(`(?s)/\*\*.*?\*/`).ReplaceAllString(text, "")) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	if want := code(sdk.Verifier()); len(want) < 300 || !slices.Equal(code(string(body))[:len(want)], want) {
+		t.Errorf("the worker does not begin with the %d lines of the SDK's verifier", len(want))
 	}
 	sum := sha256.Sum256(body)
 	if hash := hex.EncodeToString(sum[:]); !strings.HasPrefix(hash, string(m[2])) || !bytes.Contains(page, []byte(hash)) {

@@ -217,7 +217,7 @@ func pageStep(s *Server, c *fiber.Ctx) error {
 		return err
 	}
 	return s.render(c, "step", pageView{Title: fmt.Sprintf("Step %d of %s", seq, name), Nav: "agents", Twin: s.link("v1", "flight", "proofs", step.StepHash), View: v,
-		Module: s.link("static", s.pages.verify.Panel.Name), Asks: true}, step)
+		Module: s.link("static", s.pages.verify.Record.Script.Name), Asks: true}, step)
 }
 
 func pageBatch(s *Server, c *fiber.Ctx) error {
@@ -256,7 +256,7 @@ func pageConflict(s *Server, c *fiber.Ctx) error {
 		return err
 	}
 	v := pageView{Title: fmt.Sprintf("Conflict %d", id), Nav: "conflicts", Twin: s.link("v1", "flight", "equivocations", id), View: conflictView{e, s.conflictPanel(e)},
-		Module: s.link("static", s.pages.verify.Panel.Name)}
+		Module: s.link("static", s.pages.verify.Evidence.Script.Name)}
 	return s.render(c, "conflict", v, e)
 }
 

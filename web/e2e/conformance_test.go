@@ -14,8 +14,8 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newTab(t)
-	b.open(site.step(edge))
-	b.settled()
+	b.open(site.url + "/verify")
+	b.wait(`document.querySelector('[data-verify]').dataset.ready === ''`)
 	raw := eval[string](b, `(`+string(script)+`)(document.querySelector('[data-verify]').dataset.worker, '/testvectors/v1.json')`)
 	var got struct {
 		Passed     int

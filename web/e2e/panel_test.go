@@ -62,6 +62,7 @@ func TestPanelUnanchored(t *testing.T) {
 	if !eval[bool](b, `document.querySelector('.rpc').hidden`) {
 		t.Error("an RPC is offered where nothing is anchored")
 	}
+	b.near()
 	if got := eval[string](b, `document.querySelector('[data-forge="amount"]').textContent`); got != "Change what was opened" {
 		t.Errorf("without an amount the chip says %q", got)
 	}
@@ -80,9 +81,17 @@ func TestPanelOfOneSealedStep(t *testing.T) {
 	if s.Evidence["reveal"] != "nothing is opened" || s.Title != "5 of 8 checks passed" {
 		t.Errorf("title %q, evidence %v", s.Title, s.Evidence)
 	}
+	b.near()
 	if got := eval[string](b, `[...document.querySelectorAll('[data-forge]:disabled')].map((c) => c.dataset.forge + ': ' + c.title).join('; ')`); got != "amount: nothing is opened; drop: a batch of one step needs no proof hash" {
 		t.Errorf("not offered: %s", got)
 	}
+}
+
+// near brings the focus to the forge, which loads what works there.
+func (b *tab) near() {
+	b.t.Helper()
+	eval[bool](b, `(document.querySelector('[data-forge="step"]').focus(), true)`)
+	b.wait(`document.querySelector('[data-forge="step"]').textContent.startsWith('Move to step ')`)
 }
 
 func TestForgeries(t *testing.T) {

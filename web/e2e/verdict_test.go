@@ -27,7 +27,7 @@ func TestSameVerdict(t *testing.T) {
 	b.open(site.url + "/verify")
 	b.wait(`document.querySelector('[data-verify]').dataset.ready === ''`)
 	raw := eval[string](b, fmt.Sprintf(`(async (docs) => { const { examine } = await import(document.querySelector('[data-verify]').dataset.worker), out = [];
-for (const text of docs) { const r = await examine(text); out.push([r.ok, r.error?.message ?? r.code ?? '', r.error?.field ?? ''].join('|')); }
+for (const text of docs) { const r = await examine(text); out.push([r.ok, r.why ?? r.code ?? ''].join('|')); }
 return JSON.stringify(out); })(%s)`, marshal(t, docs)))
 	var got []string
 	unmarshal(t, []byte(raw), &got)

@@ -24,13 +24,38 @@ var JavaScript string
 //go:embed karatum_flight.py
 var Python string
 
-// endOfVerifier starts the line of karatum-flight.mjs that ends its first part.
-const endOfVerifier = "// ==== End of the verifier"
+// The parts of the verifier in karatum-flight.mjs, in their order. Each needs the
+// first and no other: a page loads the checks that it has use for.
+const (
+	Disclosures  = "Disclosures"        // and all that the others stand on
+	Equivocation = "Equivocation"       // evidence
+	Anchors      = "Anchors on a chain" // as an RPC tells of them
+	Batches      = "Batches and receipts"
+)
 
-// Verifier returns the first part of [JavaScript]: an ES module by itself that
-// holds no secret and opens no connection unless it is handed an RPC. The pages run it in a worker
-// and put it into the offline /verify.html.
-func Verifier() string {
-	verifier, _, _ := strings.Cut(JavaScript, endOfVerifier)
-	return verifier
+// Verifier returns parts of the verifier in [JavaScript], byte for byte and in the
+// order asked for, all of them where none is named: an ES module by itself that
+// holds no secret and opens no connection unless it is handed an RPC. The pages run
+// it in a worker and put it into the offline /verify.html. A part that is not there
+// is left out.
+func Verifier(parts ...string) string {
+	verifier, _, _ := strings.Cut(JavaScript, "// ==== End of the verifier")
+	if len(parts) == 0 {
+		return verifier
+	}
+	var out strings.Builder
+	for _, part := range parts {
+		start := 0
+		if part != Disclosures {
+			if start = strings.Index(verifier, "// ==== "+part); start < 0 {
+				continue
+			}
+		}
+		text := verifier[start:]
+		if end := strings.Index(text[1:], "\n// ==== "); end >= 0 {
+			text = text[:end+2]
+		}
+		out.WriteString(text)
+	}
+	return out.String()
 }

@@ -16,15 +16,12 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"regexp"
 	"slices"
 	"strings"
-
-	"karatum/web/sdk"
 )
 
 //go:embed assets
@@ -36,86 +33,50 @@ var assets embed.FS
 //go:embed assets/panel.html
 var Templates embed.FS
 
-// A Script is a file that pages load. Its name changes with its content.
-type Script struct {
-	Name   string
-	Body   []byte
-	SHA256 string // of Body, as lower-case hex without 0x
-}
-
 // Assets are the files that a server hands out, made once by [New].
 type Assets struct {
-	Worker  Script // runs the checks
-	Panel   Script // on pages of one record; checks what the page embeds
-	Verify  Script // on /verify
-	CSS     []byte // the panel's part of the style sheet
-	Offline []byte // the page that works from a file
-	Policy  string // of the offline page, which states it itself as well
+	Record   Page   // of one step
+	Evidence Page   // of a conflict
+	Any      Page   // /verify, which takes any document; its worker is the SDK's whole verifier
+	Tools    Script // the forge and the questions to an RPC, which a page loads when a reader comes near
+	CSS      []byte // the panel's part of the style sheet
+	Offline  []byte // the page that works from a file
+	Policy   string // of the offline page, which states it itself as well
 }
 
-// The modules of the two pages, each after those that it imports.
-var (
-	panelModules  = []string{"words.js", "forge.js", "engine.js", "panel.js", "mount.js"}
-	verifyModules = []string{"words.js", "forge.js", "engine.js", "panel.js", "verify.js"}
-)
+// Scripts are all scripts that pages load.
+func (a *Assets) Scripts() []Script {
+	return []Script{a.Record.Script, a.Record.Worker, a.Evidence.Script, a.Evidence.Worker, a.Any.Script, a.Any.Worker, a.Tools}
+}
 
 // New makes the files. The offline page holds css, the style sheet of all pages, as
 // well. The error names an asset that is not as it must be.
 func New(css []byte) (*Assets, error) {
 	a := &Assets{}
-	tail, err := assets.ReadFile("assets/worker.js")
-	if err != nil {
+	var err error
+	if err = a.makeScripts(); err != nil {
 		return nil, err
 	}
-	a.Worker = newScript("worker", []byte(sdk.Verifier()+string(tail)))
-	panel, err := join(panelModules)
-	if err != nil {
-		return nil, err
-	}
-	verify, err := join(verifyModules)
-	if err != nil {
-		return nil, err
-	}
-	a.Panel, a.Verify = newScript("panel", panel), newScript("verify", verify)
 	if a.CSS, err = assets.ReadFile("assets/panel.css"); err != nil {
 		return nil, err
 	}
-	if err := a.makeOffline(css, verify); err != nil {
+	if err := a.makeOffline(css); err != nil {
 		return nil, fmt.Errorf("verifier: offline page: %w", err)
 	}
 	return a, nil
 }
 
-func newScript(name string, body []byte) Script {
-	sum := sha256.Sum256(body)
-	return Script{Name: fmt.Sprintf("%s.%x.js", name, sum[:8]), Body: body, SHA256: hex.EncodeToString(sum[:])}
-}
-
-var (
-	importLine = regexp.MustCompile(`(?m)^import \{[^}]*\} from '\./[a-z]+\.js';\n`)
-	exportWord = regexp.MustCompile(`(?m)^export `)
-	heading    = regexp.MustCompile(`(?m)^/\* ([A-Z][a-z, -]+) -{4,} \*/$`)
-)
-
-// join concatenates modules into one: their names are distinct, so imports and
-// exports between them fall away.
-func join(names []string) ([]byte, error) {
-	var b bytes.Buffer
-	for _, name := range names {
-		text, err := assets.ReadFile("assets/" + name)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(exportWord.ReplaceAll(importLine.ReplaceAll(text, nil), nil))
-		b.WriteByte('\n')
-	}
-	return b.Bytes(), nil
-}
+var heading = regexp.MustCompile(`(?m)^/\* ([A-Z][a-z, -]+) -{4,} \*/$`)
 
 // makeOffline puts everything into one page whose own policy runs this script and
 // no other, and lets nothing be loaded or sent.
-func (a *Assets) makeOffline(css, verify []byte) error {
-	engine := exportWord.ReplaceAll(a.Worker.Body, nil)
+func (a *Assets) makeOffline(css []byte) error {
+	verify, err := join(offlineModules, map[string]string{"tools": "Promise.resolve({ equip })", "worker": "Promise.reject(new Error('there is no network here'))"})
+	if err != nil {
+		return err
+	}
+	verify = exportWord.ReplaceAllString(verify, "")
+	engine := exportWord.ReplaceAll(a.Any.Worker.Body, nil)
 	script := fmt.Sprintf("globalThis.embeddedVerifier = (() => {\n%s\nreturn { serve };\n})();\n\n%s", engine, verify)
 	base, err := sections(string(css))
 	if err != nil {
@@ -138,7 +99,7 @@ func (a *Assets) makeOffline(css, verify []byte) error {
 		Script template.JS
 		Panel  Panel
 	}{a.Policy, template.CSS(style), template.JS(script), Panel{
-		Offline: true, Forge: true, AnyChecks: AnyChecks(), SHA256: a.Worker.SHA256, File: "document.json", Record: "#",
+		Offline: true, Forge: true, AnyChecks: AnyChecks(), SHA256: a.Any.Worker.SHA256, File: "document.json", Record: "#",
 	}})
 	a.Offline = b.Bytes()
 	return err

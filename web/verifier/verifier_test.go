@@ -5,8 +5,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"karatum/web/sdk"
 )
 
 func styles(t *testing.T) []byte {
@@ -18,29 +21,70 @@ func styles(t *testing.T) []byte {
 	return css
 }
 
+func asset(t *testing.T, name string) string {
+	t.Helper()
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // Joined modules share one scope, so each name is declared once; none keeps an
-// import or an export.
+// import.
 func TestModulesJoin(t *testing.T) {
-	declared := regexp.MustCompile(`(?m)^(?:async )?(?:const|let|class|function) (\w+)`)
-	for _, modules := range [][]string{panelModules, verifyModules} {
-		text, err := join(modules)
-		if err != nil {
-			t.Fatal(err)
-		}
+	declared := regexp.MustCompile(`(?m)^(?:export )?(?:async )?(?:const|let|class|function) (\w+)`)
+	for _, modules := range [][]string{recordModules, evidenceModules, toolsModules, verifyModules, offlineModules} {
 		seen := map[string]bool{}
-		for _, m := range declared.FindAllSubmatch(text, -1) {
-			if name := string(m[1]); seen[name] {
-				t.Errorf("%s: %s is declared twice", modules[len(modules)-1], name)
-			} else {
-				seen[name] = true
+		for _, name := range modules {
+			for _, m := range declared.FindAllStringSubmatch(asset(t, name), -1) {
+				if seen[m[1]] {
+					t.Errorf("%s: %s is declared before", name, m[1])
+				}
+				seen[m[1]] = true
 			}
 		}
-		if regexp.MustCompile(`(?m)^(import \{|export )`).Match(text) {
-			t.Errorf("%s keeps an import or export", modules[len(modules)-1])
+		text, err := join(modules, nil)
+		if err != nil || strings.Contains(text, "\nimport {") {
+			t.Errorf("%v: an import is left, %v", modules, err)
 		}
 	}
-	if _, err := join([]string{"nothing.js"}); err == nil {
+	if _, err := join([]string{"nothing.js"}, nil); err == nil {
 		t.Error("a module that is not there was joined")
+	}
+}
+
+// What strip relies on: no text in backquotes goes over a line, and no line begins
+// like a comment and is none. A slower reader, line by line, leaves the same.
+func TestStrip(t *testing.T) {
+	sources := map[string]string{"karatum-flight.mjs": sdk.Verifier()}
+	entries, err := assets.ReadDir("assets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".js") {
+			sources[e.Name()] = asset(t, e.Name())
+		}
+	}
+	for name, text := range sources {
+		inComment, code := false, strings.Builder{}
+		for line := range strings.Lines(text) {
+			at := strings.TrimSpace(line)
+			switch {
+			case inComment, strings.HasPrefix(at, "/*"):
+				inComment = !strings.HasSuffix(at, "*/")
+				continue
+			case strings.HasPrefix(at, "//"), at == "":
+				continue
+			case strings.Count(line, "`")%2 != 0, strings.HasPrefix(at, "*"):
+				t.Errorf("%s: strip cannot be trusted with %s", name, line)
+			}
+			code.WriteString(at + "\n")
+		}
+		if got := strip(text); got != code.String() {
+			t.Errorf("%s: stripped to %d bytes, line by line to %d", name, len(got), code.Len())
+		}
 	}
 }
 
@@ -59,7 +103,7 @@ func TestSyntax(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, s := range []Script{a.Worker, a.Panel, a.Verify} {
+	for _, s := range a.Scripts() {
 		file := filepath.Join(dir, strings.TrimSuffix(s.Name, ".js")+".mjs")
 		if err := os.WriteFile(file, s.Body, 0o600); err != nil {
 			t.Fatal(err)
@@ -68,7 +112,7 @@ func TestSyntax(t *testing.T) {
 			t.Errorf("%s: %s", s.Name, out)
 		}
 	}
-	for _, name := range verifyModules[:4] {
+	for _, name := range append(slices.Clone(verifyModules[:4]), "forge.js", "tools.js") {
 		text, err := assets.ReadFile("assets/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -80,14 +124,14 @@ func TestSyntax(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", "await import('"+filepath.Join(dir, "panel.js")+"')").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", "await import('"+filepath.Join(dir, "more.js")+"'), await import('"+filepath.Join(dir, "panel.js")+"'), await import('"+filepath.Join(dir, "tools.js")+"')").CombinedOutput(); err != nil {
 		t.Errorf("panel.js by itself: %s", out)
 	}
 }
 
 // Every row that the templates name has words for what it computed.
 func TestEveryCheckSays(t *testing.T) {
-	words, err := assets.ReadFile("assets/words.js")
+	words, err := join([]string{"words.js", "more.js"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +141,7 @@ func TestEveryCheckSays(t *testing.T) {
 			t.Errorf("check %+v", c)
 		}
 		ids[c.ID] = true
-		if !regexp.MustCompile(`(?m)^(  ` + c.ID + `: \(r\) =>|SAYS\.` + c.ID + ` =)`).Match(words) {
+		if !regexp.MustCompile(`(?m)(^|, )` + c.ID + `: (\(r|statement,)`).MatchString(words) {
 			t.Errorf("words.js says nothing of %s", c.ID)
 		}
 	}

@@ -40,7 +40,7 @@ async (worker, vectors) => {
   each(f.impossible, 'impossible', (e, p) => { let field = null; try { v.checkHeader(e.header); } catch (err) { field = err.field; } check(p, field, e.field); });
 
   // Whole documents go in as text, through the entry that the pages use.
-  const examine = async (document) => { const { ok, code, error } = await v.examine(JSON.stringify(document)); return ok ? null : error ? 'BAD_REQUEST' : code; };
+  const examine = async (document) => { const { ok, code, rows } = await v.examine(JSON.stringify(document)); return ok ? null : rows.length ? code : 'BAD_REQUEST'; };
   const statement = (b) => ({ header: b.header, scheme: 'eip712', signature: b.signatures.eip712 });
   for (const [i, e] of f.equivocations.entries()) {
     const p = `equivocations[${i}]`;

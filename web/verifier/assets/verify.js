@@ -1,14 +1,31 @@
 // On /verify and in the offline page: takes a document by drop, paste, file or fragment. Nothing leaves the page.
 
 import { startEngine } from './engine.js';
-import { fromFragment, Panel } from './panel.js';
+import { makePanel } from './panel.js';
 import { make, visible } from './words.js';
 
-const MAX_BYTES = 10 << 20, WAITING = 'Waiting for a document';
+const MAX_BYTES = 10 << 20;
 const at = (selector) => document.querySelector(selector);
 const root = at('[data-verify]'), box = at('#document'), error = at('[data-error]'), opened = at('[data-opened]'), zone = at('[data-drop]');
 const url = root.dataset.worker;
-const panel = new Panel(root, await startEngine({ url, load: async () => globalThis.embeddedVerifier ?? await import(url) }));
+const panel = makePanel(root, await startEngine(url, async () => globalThis.embeddedVerifier ?? import(url)), lay);
+
+/** Puts the rows of a result into the list, in the order of the template. */
+function lay(rows) {
+  if (rows.every((r) => panel.row(r.id)) && panel.all('.checks > li').length === rows.length) return;
+  const every = panel.one('template[data-rows]').content.cloneNode(true), ids = rows.map((r) => r.id);
+  for (const li of every.querySelectorAll('[data-check]')) if (!ids.includes(li.dataset.check)) li.remove();
+  panel.one('.checks').replaceChildren(every);
+  panel.settle();
+}
+
+/** Forgets the document. */
+function clear() {
+  panel.header('idle', 'Not checked yet', 'Waiting for a document');
+  panel.one('.checks').replaceChildren();
+  panel.clean?.();
+  for (const e of [panel.one('.forge'), panel.one('[data-again]'), panel.one('[data-save]').closest('li')]) e.hidden = true;
+}
 
 /** Checks a document, given as text or bytes, and shows it or says what is wrong with it. */
 async function take(input, name = 'document.json') {
@@ -22,17 +39,13 @@ async function take(input, name = 'document.json') {
   if (box.value !== text) box.value = text;
   const result = await panel.show(text, name);
   if (!result) return null;
-  if (result.error) {
-    panel.clear(WAITING);
+  if (!result.rows.length) {
+    clear();
     opened.hidden = true;
-    return complain(complaint(result.error));
+    return complain(`${visible(result.why)}.`);
   }
   describe(JSON.parse(text), result);
   return result;
-}
-
-function complaint({ field, message, line, column }) {
-  return `${line ? `Line ${line}, column ${column}: ` : ''}${field ? `${visible(field)}: ` : ''}${visible(message)}.`;
 }
 
 function complain(text) {
@@ -60,6 +73,12 @@ async function fromFile(file) {
   return take(new Uint8Array(await file.arrayBuffer()), file.name);
 }
 
+/** The bytes of a fragment: base64url, or JSON as it is or percent-encoded. Throws on anything else. */
+function fromFragment(fragment) {
+  if (/^(%7b|\{)/i.test(fragment)) return new TextEncoder().encode(decodeURIComponent(fragment));
+  return Uint8Array.from(atob(fragment.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
+}
+
 async function fromAddress() {
   const fragment = location.hash.slice(1);
   if (!fragment) return null;
@@ -79,6 +98,6 @@ for (const kind of ['dragover', 'dragleave', 'drop']) {
   });
 }
 addEventListener('hashchange', fromAddress);
-panel.clear(WAITING);
+clear();
 await fromAddress();
 root.dataset.ready = '';

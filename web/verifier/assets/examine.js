@@ -1,7 +1,6 @@
-// ==== The worker: everything above is the first part of /sdk/karatum-flight.mjs, byte for byte
+// ==== Any document: everything above is the verifier of /sdk/karatum-flight.mjs
 //
-// It reads one document, which may join several parts of one batch, and checks them all. It opens no connection: its own
-// policy forbids that, and an RPC is asked by the page, at the reader's word.
+// It reads one document, which may join several parts of one batch, and checks them all.
 
 const EXAMINE_DEPTH = DOCUMENT_DEPTH + 4, EXAMINE_BYTES = 2 * DOCUMENT_BYTES; // as "karatum verify"
 const JOINED = ['disclosure', 'batch', 'proof', 'receipt', 'evidence', 'error', 'details'];
@@ -71,18 +70,12 @@ function offsetOf(text, path) {
   return found;
 }
 
-function lineOf(text, offset) {
-  const before = text.slice(0, offset).split('\n');
-  return { line: before.length, column: before.at(-1).length + 1 };
-}
-
-/** A refusal in words, with the field and the line it is about. */
-function refusal(e, text, path = '') {
-  const field = [path, e.field].filter(Boolean).join('.') || null;
-  const offset = e.offset ?? (field ? offsetOf(text, field) : null);
-  let message = String(e.message).replace(/ at offset \d+$/, '');
-  if (e.field && message.startsWith(`${e.field}: `)) message = message.slice(e.field.length + 2);
-  return { ok: false, complete: false, rows: [], code: e.code ?? 'BAD_REQUEST', error: { field, message, ...(offset === null ? {} : lineOf(text, offset)) } };
+/** A refusal in one sentence, with the line and the field it is about. */
+function refusal(e, text, path) {
+  const field = [path, e.field].filter(Boolean).join('.'), offset = e.offset ?? (field ? offsetOf(text, field) : -1);
+  const before = text.slice(0, Math.max(offset, 0)).split('\n'), place = offset < 0 ? '' : `Line ${before.length}, column ${before.at(-1).length + 1}: `;
+  const message = String(e.message).replace(/ at offset \d+$/, '').replace(`${e.field}: `, '');
+  return { ok: false, complete: false, rows: [], code: e.code ?? 'BAD_REQUEST', why: `${place}${field && `${field}: `}${message}` };
 }
 
 /** The batchId that a part speaks of. */
@@ -92,21 +85,21 @@ const batchOf = {
 
 /**
  * Checks every part of a document, given as text or bytes, and hears each row as it is done. Returns {ok, complete, code, rows,
- * kinds, unchecked}, and `error` where the document could not be read.
+ * kinds, unchecked}, and `why` in place of rows where the document cannot be read.
  */
-export async function examine(input, { onCheck = () => {}, rpc, attester } = {}) {
+export async function examine(input, onCheck = () => {}) {
   let text = '', path = '';
   const rows = [];
   const tell = async (row) => { rows.push(row); await onCheck(row); };
   const run = async (id, code, check) => tell(await runRow(id, code, check));
-  const read = (out) => out.rows.length ? out : Promise.reject(Object.assign(new Error(out.why), { code: out.details.code, field: out.details.field }));
+  const read = ({ rows, why, details }) => { if (!rows.length) throw Object.assign(new Error(why), details); };
   try {
     text = typeof input === 'string' ? input : decode(input);
     if (text.length > EXAMINE_BYTES) fail('TOO_LARGE', `the document is over ${EXAMINE_BYTES} bytes`);
     const { parts, unchecked } = partsOf(parse(text, EXAMINE_DEPTH)), { disclosure, batch, proof, receipt, evidence } = parts;
     const enter = (part) => { path = part.path; return part.value; };
     if (proof) checkAnchoringShape(enter(proof));
-    if (disclosure) await read(await verifyDisclosure(enter(disclosure), { onCheck: tell, anchoring: proof?.value, rpc, attester }));
+    if (disclosure) read(await verifyDisclosure(enter(disclosure), { onCheck: tell, anchoring: proof?.value }));
     if (batch) {
       checkBatchShape(enter(batch), '');
       await run('batch', 'SIGNATURE', () => { checkHeader(batch.value.header); return checkSignatureRow({ batch: batch.value }, {}); });
@@ -115,10 +108,10 @@ export async function examine(input, { onCheck = () => {}, rpc, attester } = {})
       const { position, anchorBy, receivedAt } = enter(receipt);
       await run('receipt', 'RECEIPT', () => ({ got: verifyReceipt(receipt.value), position, anchorBy, receivedAt }));
     }
-    if (evidence) await read(await verifyEquivocation(enter(evidence), { onCheck: tell }));
+    if (evidence) read(await verifyEquivocation(enter(evidence), { onCheck: tell }));
     if (proof && !disclosure) {
       await run('epoch', 'EPOCH', () => checkEpochRow(proof.value.batchId, proof.value));
-      await run('anchor', 'ANCHOR', () => proof.value.anchor ? checkAnchorRow(proof.value, { rpc, attester }) : { skip: 'no anchor is given' });
+      await run('anchor', 'ANCHOR', () => anchorRow(proof.value, {}));
     }
     const ids = Object.keys(batchOf).filter((k) => parts[k]).map((k) => batchOf[k](parts[k].value));
     if (ids.length > 1 && (batch || receipt)) await run('same', 'SAME_BATCH', () => sameBatch(ids));
@@ -129,30 +122,4 @@ export async function examine(input, { onCheck = () => {}, rpc, attester } = {})
 function sameBatch(ids) {
   const other = ids.find((id) => id !== ids[0]);
   return other ? { failed: ['SAME_BATCH'], why: `one part is of batch ${ids[0]}, another of ${other}` } : { got: ids[0] };
-}
-
-/** Answers the messages of a page through `post`. An RPC call goes back to the page as {id, call, method, params}. */
-export function serve(post) {
-  const waiting = new Map();
-  let calls = 0;
-  const ask = (id) => (method, params) => new Promise((resolve, reject) => {
-    waiting.set(++calls, { resolve, reject });
-    post({ id, call: calls, method, params });
-  });
-  return async ({ id, document, rpc, attester, answer, result, error }) => {
-    if (answer) {
-      const { resolve, reject } = waiting.get(answer) ?? {};
-      waiting.delete(answer);
-      return error === undefined ? resolve?.(result) : reject?.(new Error(error));
-    }
-    const done = await examine(document, { onCheck: (row) => post({ id, row }), rpc: rpc ? ask(id) : undefined, attester })
-      .catch((e) => ({ ok: false, complete: false, rows: [], code: 'INTERNAL', error: { field: null, message: String(e?.message ?? e) } }));
-    return post({ id, done, requests: performance.getEntriesByType('resource').length });
-  };
-}
-
-if (typeof DedicatedWorkerGlobalScope === 'function' && globalThis instanceof DedicatedWorkerGlobalScope) {
-  const take = serve((message) => postMessage(message));
-  addEventListener('message', (e) => take(e.data));
-  postMessage({ ready: true });
 }

@@ -1,0 +1,109 @@
+// What the panel does at the reader's word: forges a copy, and asks an RPC.
+
+import { requestsSince } from './engine.js';
+import { cannotForge, chipText, forge } from './forge.js';
+import { make, plural, visible } from './words.js';
+
+const RPC_MS = 15000;
+
+/** Joins the tools to a panel and resolves to {handle(event, target)}. */
+export function equip(panel) {
+  const { one, all } = panel, form = one('.rpc');
+  const chips = () => all('[data-forge]:not(.reset)');
+
+  /** What there is to forge, and which RPC is known to serve the anchor's chain. */
+  panel.offer = () => {
+    const document = JSON.parse(panel.text), { anchor } = document.proof ?? document;
+    const known = anchor && form?.querySelector(`option[data-chain="${Number(anchor.chainId)}"]`), input = form?.querySelector('[name="rpc"]');
+    if (known && !input.value) input.value = known.value;
+    if (panel.row('reveal')) for (const chip of chips()) {
+      chip.disabled = Boolean(chip.title = cannotForge(chip.dataset.forge, panel.text));
+      chip.textContent = chipText(chip.dataset.forge, panel.text) ?? chip.textContent;
+    }
+  };
+
+  panel.clean = (kind) => {
+    for (const chip of chips()) chip.setAttribute('aria-pressed', String(chip.dataset.forge === kind));
+    for (const e of all('[data-change], [data-caught]')) e.replaceChildren();
+  };
+
+  async function forgery(kind) {
+    if (kind === 'none') return panel.show(panel.text);
+    const copied = forge(kind, panel.text);
+    if (copied.why) return null;
+    panel.clean(kind);
+    one('[data-change]').replaceChildren(make('code', {}, visible(copied.path)), ' is now ', make('mark', { class: 'diff' }, cut(copied.now, copied.was)), ', was ', make('span', { class: 'was' }, cut(copied.was, copied.now)));
+    const result = await panel.run(copied.text, 'Caught');
+    if (result) one('[data-caught]').textContent = `Caught by: ${result.rows.filter((r) => r.state === 'fail').map((r) => panel.row(r.id).querySelector('h3').firstChild.textContent.toLowerCase()).join('; ')}.`;
+    return result;
+  }
+
+  async function ask() {
+    const [input, who, wrong] = ['[name="rpc"]', '[name="attester"]', '[data-wrong]'].map((s) => form.querySelector(s)), attester = who.value.trim().toLowerCase();
+    const rpc = rpcAddress(input.value), bad = !rpc ? 'The address must begin with https://, or with http://localhost or http://127.0.0.1.'
+      : attester && !/^0x[0-9a-f]{40}$/.test(attester) ? 'The attester must be an address: 0x and 40 hex digits.' : '';
+    wrong.textContent = bad;
+    wrong.hidden = !bad;
+    if (bad) return (rpc ? who : input).focus();
+    const { verifyAnchor } = await import('./worker.js');
+    const told = await panel.show(panel.text); // a forged copy may have been on show
+    if (!told) return null;
+    const text = panel.text, document = JSON.parse(text), start = performance.now();
+    panel.header('running', 'Asking…', '');
+    const { rows } = await askAnchor(verifyAnchor, document.proof ?? document, rpc, attester);
+    await new Promise((resolve) => { setTimeout(resolve); }); // the last answer's entry
+    if (panel.text !== text || panel.last !== told) return null;
+    const anchor = rows.find((r) => r.id === 'anchor');
+    return panel.report({ ...told, rows: told.rows.map((r) => r.id === 'anchor' ? anchor : r), ms: performance.now() - start, requests: requestsSince(start) }, document);
+  }
+
+  panel.offer();
+  return {
+    handle(event, target) {
+      const kind = target.closest('[data-forge]')?.dataset.forge;
+      if (event === 'submit') ask();
+      else if (event === 'click' && kind) forgery(kind);
+    },
+  };
+}
+
+/** Old and new value beside each other, cut to where they differ. */
+function cut(v, other) {
+  if (Array.isArray(v)) return plural(v.length, 'hash', 'hashes');
+  const s = visible(typeof v === 'string' ? v : JSON.stringify(v)), o = String(other);
+  if (s.length <= 48) return s;
+  let at = 0;
+  while (at < s.length && s[at] === o[at]) at++;
+  const from = Math.max(at - 8, 0), to = Math.min(from + 24, s.length);
+  return `${from ? '…' : ''}${s.slice(from, to)}${to < s.length ? '…' : ''}`;
+}
+
+/** Whether the page's policy lets it ask this address. */
+function rpcAddress(text) {
+  let url;
+  try { url = new URL(text.trim()); } catch { return null; }
+  const local = url.protocol === 'http:' && /^(localhost|127\.0\.0\.1)$/.test(url.hostname);
+  return (url.protocol === 'https:' || local || url.origin === location.origin) && !url.username ? url.href : null;
+}
+
+/** Asks about an anchor. An RPC that gives no answer leaves its check open: that refutes nothing. */
+async function askAnchor(verifyAnchor, proof, url, attester) {
+  let silent = '';
+  const rpc = async (method, params) => {
+    try {
+      const answer = await fetch(url, {
+        method: 'POST', redirect: 'error', credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', signal: AbortSignal.timeout(RPC_MS),
+        headers: { 'content-type': 'application/json' }, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+      });
+      const { result, error } = await answer.json();
+      if (error || result === undefined) throw new Error(error?.message ?? `status ${answer.status}`);
+      return result;
+    } catch (e) {
+      silent ||= e.name === 'TimeoutError' ? 'no answer within 15 s' : e instanceof TypeError ? 'no connection, or it does not let pages ask it (CORS)' : String(e.message).slice(0, 200);
+      throw e;
+    }
+  };
+  const result = await verifyAnchor(proof, { rpc, attester: attester || undefined });
+  const open = (r) => r.id === 'anchor' && r.state === 'fail' && silent ? { ...r, state: 'skip', codes: [], code: null, why: `this RPC could not be asked: ${silent}` } : r;
+  return { ...result, rows: result.rows.map(open) };
+}
