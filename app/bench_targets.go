@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -178,7 +179,7 @@ func (s *surveyor) batches(ctx context.Context) error {
 // streams, and others, each with a stream.
 func (s *surveyor) people(ctx context.Context) error {
 	by := func(n func(store.Agent) uint64) store.Agent {
-		return slices.MaxFunc(s.agents, func(a, b store.Agent) int { return int(n(a)) - int(n(b)) })
+		return slices.MaxFunc(s.agents, func(a, b store.Agent) int { return cmp.Compare(n(a), n(b)) })
 	}
 	most := by(func(a store.Agent) uint64 { return a.Batches })
 	wide := by(func(a store.Agent) uint64 { return a.Streams })
@@ -247,12 +248,13 @@ func (s *surveyor) streams(ctx context.Context, agent flight.Address, parts bool
 // torn adds the stream with the most gaps.
 func (s *surveyor) torn(ctx context.Context) error {
 	var worst store.Stream
-	for _, a := range s.agents[:min(len(s.agents), drawn)] {
+	busiest := slices.SortedFunc(slices.Values(s.agents), func(a, b store.Agent) int { return cmp.Compare(b.Batches, a.Batches) })
+	for _, a := range busiest[:min(len(busiest), 30)] {
 		_, err := walk(ctx, s.st, func(tx *store.ReadTx, p store.Page) ([]store.Stream, string, error) {
 			return tx.Streams(ctx, a.Address, p)
 		},
 			func(st store.Stream) {
-				if st.LastIndex+1-st.Batches > worst.LastIndex+1-worst.Batches || worst.Name == "" {
+				if st.Missing() > worst.Missing() || worst.Name == "" {
 					worst = st
 				}
 			})
@@ -260,7 +262,7 @@ func (s *surveyor) torn(ctx context.Context) error {
 			return err
 		}
 	}
-	s.add(fmt.Sprintf("/agents/A/STREAM lacking %d batches", worst.LastIndex+1-worst.Batches), "",
+	s.add(fmt.Sprintf("/agents/A/STREAM lacking %d batches", worst.Missing()), "",
 		"/agents/"+worst.Agent.String()+"/"+url.PathEscape(worst.Name))
 	return nil
 }
