@@ -71,9 +71,10 @@ func program() *cli.Program {
 					"karatum serve --network base-sepolia --rpc-url https://rpc.example", "KARATUM_LISTEN=127.0.0.1:9000 karatum serve --config karatum.conf"}},
 			{Name: "conformance", Args: "[FILE]", MaxArgs: 1, About: "recompute every value of a vector file", Setup: conformanceCommand,
 				Examples: []string{"karatum conformance", "karatum conformance testvectors/v1.json"}},
-			{Name: "verify", Args: "FILE...", MaxArgs: 16, About: "check disclosures, proofs, anchors, receipts and evidence", Setup: verifyCommand,
+			{Name: "verify", Args: "FILE...", MaxArgs: 16, About: "check disclosures, proofs, anchors, receipts, evidence and exported records", Setup: verifyCommand,
 				Examples: []string{"karatum verify bundle.json", "curl -s http://127.0.0.1:8080/v1/flight/batches/ID/proof | karatum verify step.json -",
-					"karatum verify bundle.json --rpc-url http://127.0.0.1:8545 --attester 0xADDRESS"}},
+					"karatum verify bundle.json --rpc-url http://127.0.0.1:8545 --attester 0xADDRESS",
+				"curl -s http://127.0.0.1:8080/v1/flight/agents/0xADDRESS/export | karatum verify -"}},
 			{Name: "keys", Args: "new|show", MaxArgs: 1, About: "draw the keys of a node before its first start, or name them", Setup: keysCommand,
 				Examples: []string{"karatum keys new --data ./karatum-data", "karatum keys show"}},
 			{Name: "backup", Args: "FILE", MaxArgs: 1, About: "copy the database, also while the node runs, and check the copy", Setup: backupCommand,
@@ -125,11 +126,10 @@ func verifyCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 			return cli.Refuse(err)
 		}
 		defer done()
-		docs, err := app.ReadDocuments(c.Args, c.Stdin)
+		v, err := app.VerifyFiles(ctx, c.Args, c.Stdin, opts)
 		if err != nil {
 			return cli.Refuse(err)
 		}
-		v := app.Verify(ctx, docs, opts)
 		if err := v.Print(c.Stdout, *asJSON); err != nil {
 			return err
 		}

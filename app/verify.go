@@ -61,6 +61,9 @@ type Verification struct {
 	// OK is the exit code 0: no check failed and, where a chain was asked, nothing
 	// stayed open.
 	OK bool `json:"ok"`
+	// Archive is there for an exported record; Checks then has one entry for each
+	// check and outcome, with their number.
+	Archive *ArchiveReport `json:"archive,omitempty"`
 }
 
 // Verify checks documents offline, and the anchor and claim against a chain where
@@ -160,6 +163,12 @@ func (v *verification) result() *Verification {
 			}
 		}
 	}
+	v.decide(out, passed, failed, first)
+	return out
+}
+
+// decide says in one sentence what the numbers of checks come to.
+func (v *verification) decide(out *Verification, passed, failed int, first flight.CheckCode) {
 	out.Open = append([]string{}, v.open...)
 	out.OK = failed == 0 && (len(v.open) == 0 || len(v.opts.Chains) == 0)
 	switch {
@@ -172,7 +181,6 @@ func (v *verification) result() *Verification {
 	default:
 		out.Verdict = fmt.Sprintf("%d checks passed, NOT all: %s", passed, strings.Join(v.open, "; "))
 	}
-	return out
 }
 
 func (v *verification) checkDisclosure() {

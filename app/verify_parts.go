@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -277,21 +275,4 @@ func (p *verifyParts) batchIDs() []flight.Hash {
 		ids = append(ids, p.receipt.BatchID)
 	}
 	return ids
-}
-
-// ReadDocuments reads the files to verify; "-" is stdin.
-func ReadDocuments(names []string, stdin io.Reader) ([][]byte, error) {
-	docs := make([][]byte, len(names))
-	for i, name := range names {
-		var err error
-		if name == "-" {
-			docs[i], err = io.ReadAll(io.LimitReader(stdin, maxVerifyBytes+1))
-		} else {
-			docs[i], err = os.ReadFile(name)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return docs, nil
 }

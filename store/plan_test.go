@@ -230,5 +230,7 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 		drop(tx.Recheck(ctx, 1, hash)), drop(tx.RecheckOpen(ctx, agent)), drop(tx.DueRechecks(ctx, 1<<50, 9)),
 		drop(tx.Replay(ctx, 1, hash, "full")), drop(tx.ReplayOf(ctx, 1, hash)), drop(tx.ReplaysOpen(ctx)), drop(tx.NextReplay(ctx)),
 		drop(tx.CronRuns(ctx, "a", 9)), drop(tx.Meta(ctx, "k")),
+		drop(tx.Mark(ctx)), drop(tx.StreamAfter(ctx, agent, "")), drop(tx.StreamFrom(ctx, agent, "a", 1, Mark{Position: 9}, 9)), drop(tx.ReceiptGroup(ctx, 1)),
+		func() error { _, _, err := tx.StepsAfter(ctx, agent, 0, Mark{Step: 9}, 9); return err }(), drop(tx.EvidenceAfter(ctx, agent, 0, Mark{Evidence: 9}, 9)),
 	)
 }
