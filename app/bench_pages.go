@@ -166,9 +166,15 @@ func (o *BenchPagesOptions) measure(ctx context.Context, node *load.Child, targe
 	if err != nil || status != http.StatusOK {
 		return errors.Join(err, fmt.Errorf("the server's description: status %d", status))
 	}
-	if targets, r.Unasked, err = extend(targets, openapi); err != nil {
+	targets, unknown, err := extend(targets, openapi)
+	if err != nil {
 		return err
 	}
+	targets, unknown, err = discover(ctx, node.URL, targets, unknown)
+	if err != nil {
+		return err
+	}
+	r.Unasked = append(r.Unasked, unknown...)
 	cold, err := series(ctx, node, targets, 0)
 	if err != nil {
 		return err

@@ -61,6 +61,20 @@ func TestFillPages(t *testing.T) {
 	}
 }
 
+func TestMatchesRoute(t *testing.T) {
+	for _, c := range []struct {
+		route, link string
+		want        bool
+	}{
+		{"/new/:id", "/new/7", true}, {"/new/:id", "/new/", false}, {"/new/:id", "/new", false}, {"/new/:id", "/new/7/more", false},
+		{"/new/:id", "/old/7", false}, {"/new/:id", "/new/7?part=2", false}, {"/new/:id/more", "/new/7/more", true},
+	} {
+		if got := matches(c.route, c.link); got != c.want {
+			t.Errorf("matches(%s, %s) = %v", c.route, c.link, got)
+		}
+	}
+}
+
 // TestFilledRefusesOthers keeps the benchmark from writing to an operator's
 // database.
 func TestFilledRefusesOthers(t *testing.T) {

@@ -321,6 +321,49 @@ func extend(targets []pageTarget, openapi []byte) (_ []pageTarget, unknown []str
 	return targets, unknown, nil
 }
 
+// discover looks for the unknown routes in what the known pages link to, and returns
+// those that none of them links to.
+func discover(ctx context.Context, base string, targets []pageTarget, unknown []string) (_ []pageTarget, left []string, err error) {
+	links := map[string]bool{}
+	for _, t := range targets {
+		if len(unknown) == 0 || len(t.Asks) == 0 || t.Asks[0].Status != http.StatusOK {
+			continue
+		}
+		found, err := load.Links(ctx, base, t.Asks[0].Path)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, l := range found {
+			links[l] = true
+		}
+	}
+	for _, route := range unknown {
+		t := pageTarget{Name: route, Route: route}
+		for _, l := range slices.Sorted(maps.Keys(links)) {
+			if matches(route, l) && len(t.Asks) < drawn {
+				t.Asks = append(t.Asks, load.Ask{Path: l, Status: http.StatusOK})
+			}
+		}
+		if len(t.Asks) == 0 {
+			left = append(left, route)
+			continue
+		}
+		targets = append(targets, t)
+	}
+	return targets, left, nil
+}
+
+// matches reports whether a path is one of a route.
+func matches(route, link string) bool {
+	parts, want := strings.Split(strings.TrimPrefix(link, "/"), "/"), strings.Split(strings.TrimPrefix(route, "/"), "/")
+	for i, w := range want {
+		if i >= len(parts) || parts[i] == "" || !strings.ContainsAny(w, ":*") && w != parts[i] {
+			return false
+		}
+	}
+	return len(parts) == len(want) && !strings.ContainsAny(link, "?")
+}
+
 // servesFiles reports whether a path is none of the pages: the API, files, and what
 // machines ask for.
 func servesFiles(route string) bool {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"html"
 	"net"
 	"net/url"
 	"path"
@@ -143,6 +144,25 @@ func FirstView(ctx context.Context, base, page string) (v View, err error) {
 		files = append(files, references(inStyles, r.body, files[i])...)
 	}
 	return v, nil
+}
+
+var anchors = regexp.MustCompile(`<a\s[^>]*?href="([^"#]+)`)
+
+// Links returns the addresses that a page names, as they stand in it.
+func Links(ctx context.Context, base, page string) ([]string, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	r, err := dialPages(ctx, u.Host)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	if _, err := r.get(Ask{page, 200}, plain); err != nil || !documentStart.Match(r.body) {
+		return nil, err
+	}
+	return references(anchors, []byte(html.UnescapeString(string(r.body))), page), nil
 }
 
 // references returns the addresses that a document at a path names, each once.

@@ -3,6 +3,7 @@ package load
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 func TestPages(t *testing.T) {
 	files := map[string]string{
 		"/": `<!doctype html><link rel="icon" href="/static/i.svg"><link rel="stylesheet" href="/static/a.css"><script type="module" src="/static/a.js"></script>` +
-			`<a href="/static/licence.txt">licence</a>`,
+			`<a href="/static/licence.txt">licence</a><a class="x" href="/a?b=1&amp;c=2">more</a>`,
 		"/static/a.css": `@font-face{src:url("fonts/x.woff2")}@font-face{src:url(fonts/x.woff2)}`,
 		"/static/a.js":  "let a", "/static/i.svg": "<svg/>", "/static/fonts/x.woff2": "font", "/metrics": "up 1",
 	}
@@ -45,6 +46,9 @@ func TestPages(t *testing.T) {
 	}
 	if v, err := FirstView(t.Context(), srv.URL, "/"); err != nil || v != want {
 		t.Errorf("FirstView = %+v, %v; want %+v", v, err, want)
+	}
+	if links, err := Links(t.Context(), srv.URL, "/"); err != nil || !slices.Equal(links, []string{"/static/licence.txt", "/a?b=1&c=2"}) {
+		t.Errorf("Links = %q, %v", links, err)
 	}
 	if v, err := FirstView(t.Context(), srv.URL, "/metrics"); err != nil || v != (View{}) {
 		t.Errorf("FirstView of no page = %+v, %v", v, err)
