@@ -354,7 +354,10 @@ func start(ctx context.Context, cfg app.Config, logTo io.Writer) (_ *node, err e
 		return nil, err
 	}
 	n.closeLater(n.chains.Close)
-	replayer, err := replay.New(replay.Options{CacheDir: filepath.Join(cfg.Data, app.ReplayCache), CacheBytes: app.ReplayCacheBytes})
+	// The app's own limit comes first, and names the setting.
+	replayer, err := replay.New(replay.Options{
+		CacheDir: filepath.Join(cfg.Data, app.ReplayCache), CacheBytes: app.ReplayCacheBytes, Timeout: cfg.ReplayTimeout + time.Minute,
+	})
 	if err != nil {
 		return nil, err
 	}

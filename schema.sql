@@ -251,20 +251,25 @@ CREATE TABLE recheck (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX recheck_open ON recheck (agent_id, due_at) WHERE done_at IS NULL;
 
--- Re-executions of transactions, one a (chain, transaction, prefix).
+-- Re-executions of transactions, one a (chain, transaction, prefix). The states and
+-- what leads from one to the next are in store/replay.go.
 CREATE TABLE replay (
-	id       INTEGER PRIMARY KEY,
-	chain_id INTEGER NOT NULL,
-	tx_hash  BLOB NOT NULL,
-	prefix   TEXT NOT NULL,
-	step     BLOB NOT NULL, -- hash of the step that asked
-	state    TEXT NOT NULL CHECK (state IN ('queued', 'running', 'done', 'failed')),
-	result   BLOB,          -- JSON
-	at       INTEGER NOT NULL,
-	done_at  INTEGER,
+	id         INTEGER PRIMARY KEY,
+	chain_id   INTEGER NOT NULL,
+	tx_hash    BLOB NOT NULL,
+	prefix     TEXT NOT NULL,
+	step       BLOB NOT NULL,    -- hash of the step that asked first
+	state      TEXT NOT NULL CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled')),
+	attempts   INTEGER NOT NULL, -- runs begun since it was queued
+	summary    BLOB,             -- JSON, what lists show of done and failed
+	result     BLOB,             -- JSON, all of it
+	at         INTEGER NOT NULL, -- when it was queued
+	started_at INTEGER,          -- the last run
+	done_at    INTEGER,
 	UNIQUE (chain_id, tx_hash, prefix)
 ) STRICT;
-CREATE INDEX replay_open ON replay (id) WHERE state IN ('queued', 'running');
+CREATE INDEX replay_by_time ON replay (at);
+CREATE INDEX replay_by_state ON replay (state, at);
 
 -- The last runs of each cron job.
 CREATE TABLE cron_run (

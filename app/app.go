@@ -39,8 +39,8 @@ type Deps struct {
 	Log     *slog.Logger
 	Now     func() time.Time
 	Version string
-	// Checkpoint, where set, is called after each durable step of anchoring with
-	// the step's name. Tests stop the process there.
+	// Checkpoint, where set, is called after each durable step of anchoring and of
+	// replays with the step's name. Tests stop the process there.
 	Checkpoint func(step string)
 }
 
@@ -61,6 +61,7 @@ type App struct {
 	clients  map[uint64]*chain.Client
 	replayer *replay.Replayer
 	replays  chan struct{} // holds one where the queue may have work
+	running  runningReplay
 
 	locks   *store.KeyLocks // one writer per (agent, stream)
 	metrics *metrics

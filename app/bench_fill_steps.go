@@ -40,6 +40,7 @@ type fillStep struct {
 	verdict store.StepVerdict
 	judged  bool
 	replay  []byte
+	outline []byte // of the replay
 }
 
 // record chains the steps of a batch, of which every fourth or so is opened, and
@@ -185,20 +186,21 @@ func (r *fillRow) prove(c *fillClaim, now uint64) (fillStep, error) {
 	v := &s.verdict
 	v.Verdict, v.BlockNumber, v.BlockHash, v.Final, v.Late = flight.Evaluate(*c.claim, r.header.Agent, *c.tx), c.block, flight.Keccak256(s.row.Hash[:]), true, c.late
 	if c.replay {
-		s.replay, err = fillReplay(s.row, c)
+		s.outline, s.replay, err = fillReplay(s.row, c)
 	}
 	return s, err
 }
 
-func fillReplay(row *store.Step, c *fillClaim) ([]byte, error) {
+func fillReplay(row *store.Step, c *fillClaim) (outline, doc []byte, err error) {
 	result, err := json.Marshal(replay.Result{
 		Reproduced: true, ForkBlock: c.block - 1, BlockHash: [32]byte(row.Hash), Prefix: replay.Full, PrefixCount: 12, Differences: []string{},
 		State: "as told by RPC", ConfirmedBy: []string{}, Notes: []string{"the node cannot prove its state"}, ChainID: row.ChainID, Rules: "prague", Trips: 3,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return json.Marshal(replayDoc{Result: result, Outcome: *c.tx})
+	doc, err = json.Marshal(replayDoc{Result: result, Outcome: *c.tx})
+	return result, doc, err
 }
 
 func (s *fillStep) write(ctx context.Context, tx *store.Tx) error {
@@ -212,8 +214,8 @@ func (s *fillStep) write(ctx context.Context, tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.SetReplay(ctx, p.ID, store.ReplayQueued, store.ReplayRunning, nil); err != nil {
+	if _, err := tx.StartReplay(ctx); err != nil {
 		return err
 	}
-	return tx.SetReplay(ctx, p.ID, store.ReplayRunning, store.ReplayDone, s.replay)
+	return tx.FinishReplay(ctx, p.ID, store.ReplayDone, s.outline, s.replay)
 }

@@ -40,6 +40,8 @@ type Config struct {
 	// Confirmations is the depth at which a verdict is final; -1 takes the
 	// network's default, 1 on dev and 12 elsewhere.
 	Confirmations int
+	// ReplayTimeout is what one run of a replay may take.
+	ReplayTimeout time.Duration
 	// AnchorGasPerDay bounds the gas that anchoring may spend in 24 hours.
 	AnchorGasPerDay uint64
 	// IPRate and IPBurst shape the token bucket of one address, per minute. A
@@ -69,6 +71,7 @@ func (c *Config) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.AnchorCron, "anchor-cron", "@every 5m", "when epochs are anchored")
 	fs.StringVar(&c.RecheckCron, "recheck-cron", "@every 1m", "when open verdicts are looked at again")
 	fs.IntVar(&c.Confirmations, "confirmations", -1, "blocks before a verdict is final; -1 means 1 on dev and 12 elsewhere")
+	fs.DurationVar(&c.ReplayTimeout, "replay-timeout", 2*time.Minute, "time that one replay of a transaction may take")
 	fs.Uint64Var(&c.AnchorGasPerDay, "anchor-gas-per-day", 200_000_000, "gas that anchoring may spend in 24 hours")
 	fs.IntVar(&c.IPRate, "ip-rate", 120, "requests a minute from one address; 0 switches the limit off")
 	fs.IntVar(&c.IPBurst, "ip-burst", 60, "requests that one address may send at once")
@@ -166,6 +169,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Confirmations < -1 || c.Confirmations > 10_000 {
 		bad("--confirmations is %d; it must be -1 to 10000", c.Confirmations)
+	}
+	if c.ReplayTimeout < time.Second || c.ReplayTimeout > time.Hour {
+		bad("--replay-timeout is %s; it must be 1s to 1h", c.ReplayTimeout)
 	}
 	if c.IPRate < 0 || c.IPBurst < 1 {
 		bad("--ip-rate must be 0 or more and --ip-burst 1 or more")

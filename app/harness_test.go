@@ -38,7 +38,7 @@ func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.shift.Load
 
 func testConfig(dir string) Config {
 	return Config{Listen: "127.0.0.1:0", ChainListen: "127.0.0.1:0", Data: dir, Network: "dev", AnchorCron: "@every 5m",
-		RecheckCron: "@every 1m", Confirmations: -1, AnchorGasPerDay: 200_000_000, IPRate: 120, IPBurst: 60, BatchQuota: 1440, LogFormat: "text"}
+		RecheckCron: "@every 1m", Confirmations: -1, ReplayTimeout: 2 * time.Minute, AnchorGasPerDay: 200_000_000, IPRate: 120, IPBurst: 60, BatchQuota: 1440, LogFormat: "text"}
 }
 
 // newRig starts a node without servers; adapt changes the settings and parts.

@@ -138,6 +138,93 @@ type StepView struct {
 	EpochOf    *EpochRef       `json:"epoch"`
 }
 
+// ReplaySummary is one replay as lists show it, for the step that asked first. What a
+// replay that is not done lacks is null or omitted.
+type ReplaySummary struct {
+	ID          uint64          `json:"id"`
+	State       string          `json:"state"` // queued, running, done, failed, cancelled
+	StepHash    flight.Hash     `json:"stepHash"`
+	Agent       flight.Address  `json:"agent"`
+	Stream      string          `json:"stream"`
+	Seq         uint64          `json:"seq"`
+	ChainID     uint64          `json:"chainId"`
+	TxHash      flight.Hash     `json:"txHash"`
+	BlockNumber *uint64         `json:"blockNumber,omitempty"` // of the transaction
+	BlockHash   *flight.Hash    `json:"blockHash,omitempty"`
+	ForkBlock   *uint64         `json:"forkBlock,omitempty"` // the state is that after this block
+	Prefix      string          `json:"prefix"`              // full or none
+	PrefixCount *int            `json:"prefixCount,omitempty"`
+	Reproduced  *bool           `json:"reproduced"`           // status and logs are the chain's
+	Verdict     *flight.Verdict `json:"verdict"`              // of the step's claim on the replayed receipt
+	Differences []string        `json:"differences"`          // in lists at most 8, then how many more
+	Proof       string          `json:"proof,omitempty"`      // proved or unverified
+	StateBasis  string          `json:"stateBasis,omitempty"` // "proved against block H" or "as told by RPC"
+	Attempts    int             `json:"attempts"`             // runs begun since it was queued
+	At          uint64          `json:"queuedAt"`
+	StartedAt   uint64          `json:"startedAt,omitempty"` // the last run
+	DoneAt      uint64          `json:"doneAt,omitempty"`
+	Failure     *ReplayFailure  `json:"failure,omitempty"`
+}
+
+// ReplayDetail is all of one replay. Original is null where an older version of the
+// node replayed.
+type ReplayDetail struct {
+	ReplaySummary
+	Chain       VerdictView     `json:"chain"`    // the verdict on the chain's own receipt
+	Original    *ReceiptView    `json:"original"` // what the chain has
+	Replayed    *ReceiptView    `json:"replayed"`
+	ConfirmedBy []string        `json:"confirmedBy,omitempty"` // who has the block besides the node read from
+	Notes       []string        `json:"notes,omitempty"`
+	Rules       string          `json:"rules,omitempty"` // the fork or network whose rules were applied
+	TimeoutMs   uint64          `json:"timeoutMs"`       // what one run may take
+	Result      json.RawMessage `json:"result"`          // as spec section 9 has it; null until done
+}
+
+// ReceiptView is what is compared of a receipt.
+type ReceiptView struct {
+	Success bool      `json:"success"`
+	GasUsed uint64    `json:"gasUsed"`
+	Logs    []LogView `json:"logs"`
+}
+
+// LogView is one event of a receipt.
+type LogView struct {
+	Address flight.Address `json:"address"`
+	Topics  []flight.Hash  `json:"topics"`
+	Data    string         `json:"data"` // hex
+}
+
+// ReplayQueue is how the queue of replays stands.
+type ReplayQueue struct {
+	Open      uint64         `json:"open"`    // queued or running
+	Running   *ReplayRunning `json:"running"` // null while none runs
+	LastError *ReplayError   `json:"lastError"`
+}
+
+// ReplayRunning is the replay that runs.
+type ReplayRunning struct {
+	ID        uint64      `json:"id"`
+	StepHash  flight.Hash `json:"stepHash"`
+	StartedAt uint64      `json:"startedAt"`
+	AgeMs     uint64      `json:"ageMs"`
+}
+
+// ReplayError is the failed replay that was queued last.
+type ReplayError struct {
+	ID    uint64 `json:"id"`
+	At    uint64 `json:"at"`
+	Code  string `json:"code"`
+	Words string `json:"words"` // the code in a sentence
+}
+
+// RecheckView says when a transaction is looked at again.
+type RecheckView struct {
+	ChainID  uint64      `json:"chainId"`
+	TxHash   flight.Hash `json:"txHash"`
+	DueAt    uint64      `json:"dueAt"`
+	Attempts int         `json:"attempts"`
+}
+
 // VerdictView is a verdict with its place on the chain.
 type VerdictView struct {
 	flight.Verdict
@@ -260,6 +347,7 @@ type StatusView struct {
 	Crons           []CronView     `json:"crons"`
 	Healthy         bool           `json:"healthy"`
 	Problems        []string       `json:"problems"` // in plain words
+	Replays         ReplayQueue    `json:"replays"`
 	AttesterBalance string         `json:"attesterBalance,omitempty"`
 }
 

@@ -35,11 +35,7 @@ func (a *App) step(ctx context.Context, find func(*store.ReadTx) (store.Step, er
 func stepView(ctx context.Context, epochs *epochFinder, s *store.Step) (StepView, error) {
 	v := StepView{
 		StepHash: s.Hash, BatchID: s.BatchID, Step: s.Record, Opened: s.Opened, ReceivedAt: s.OpenedAt, Late: s.Late,
-		Verdict: VerdictView{Verdict: s.Verdict, ChainID: s.ChainID, TxHash: s.TxHash, Final: s.Final, At: s.CheckedAt},
-		Claim:   json.RawMessage("null"),
-	}
-	if s.BlockNumber != 0 {
-		v.Verdict.BlockNumber = &s.BlockNumber
+		Verdict: chainVerdict(s), Claim: json.RawMessage("null"),
 	}
 	d, err := rebuild(ctx, epochs.tx, s, true)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -195,6 +196,35 @@ func (a *App) reschedule(ctx context.Context, tx *store.Tx, chainID uint64, hash
 		return tx.FinishRecheck(ctx, chainID, hash)
 	}
 	return tx.PutOffRecheck(ctx, chainID, hash, tx.Now()+uint64(backoff(j.Attempts).Milliseconds()))
+}
+
+// ErrRechecksFull: the key's open transactions are all that a key may have.
+var ErrRechecksFull = &Error{Code: "RECHECK_QUEUE", Status: http.StatusTooManyRequests, RetryAfter: time.Minute,
+	Message: fmt.Sprintf("%d transactions of this key are looked at again already", store.MaxRechecks)}
+
+// Recheck has the transaction of a step looked at again at the next run of the recheck
+// cron, whether its verdict is final or not. What the chain says then is the verdict of
+// every step that names the transaction.
+func (a *App) Recheck(ctx context.Context, step flight.Hash) (RecheckView, error) {
+	var v RecheckView
+	err := a.store.Update(ctx, func(tx *store.Tx) error {
+		s, err := tx.Step(ctx, step)
+		if err != nil {
+			return notFound(err, ErrUnknownStep)
+		}
+		if s.TxHash == nil {
+			return ErrNoTx
+		}
+		if err := tx.HastenRecheck(ctx, s.Agent, s.ChainID, *s.TxHash); errors.Is(err, store.ErrConflict) {
+			return ErrRechecksFull
+		} else if err != nil {
+			return err
+		}
+		j, err := tx.Recheck(ctx, s.ChainID, *s.TxHash)
+		v = RecheckView{ChainID: j.ChainID, TxHash: j.TxHash, DueAt: j.DueAt, Attempts: j.Attempts}
+		return err
+	})
+	return v, a.fault(ctx, "recheck", outward(err))
 }
 
 // backoff doubles from recheckFirst to recheckMost, with up to a quarter more so

@@ -146,3 +146,38 @@ func TestVanishedTransaction(t *testing.T) {
 		t.Errorf("tally = %+v, %v; want nothing confirmed", ag.DevField, err)
 	}
 }
+
+// TestRecheckByOperator takes a transaction off the chain after its verdict was final, which the
+// dev chain's is at once: when the operator asks, the verdict re-opens.
+func TestRecheckByOperator(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	payee := flight.Address{0xac}
+	r.transact(a, common.Address(payee), big.NewInt(1), nil) // funds the author
+	before := r.rpc("evm_snapshot")
+	sent := r.transact(a, common.Address(payee), big.NewInt(7), nil)
+	claim := &flight.Claim{Kind: flight.ClaimNative, To: payee, Amount: big.NewInt(7)}
+	step, none := r.opened(a, claim, &sent), r.opened(a, claim, nil)
+	want := func(state flight.State, final bool) {
+		t.Helper()
+		v, err := r.app.Step(t.Context(), step)
+		if err != nil || v.Verdict.State != state || v.Verdict.Final != final {
+			t.Fatalf("verdict = %+v, %v; want %s, final %v", v.Verdict, err, state, final)
+		}
+	}
+	want(flight.Confirmed, true)
+	_, err := r.app.Recheck(t.Context(), flight.Hash{1})
+	wantCode(t, err, "UNKNOWN_STEP")
+	_, err = r.app.Recheck(t.Context(), none)
+	wantCode(t, err, "NO_TX")
+	r.rpc("evm_revert", before)
+	for range 2 { // asking twice is asking once
+		if v, err := r.app.Recheck(t.Context(), step); err != nil || v.TxHash != sent || v.DueAt > r.app.nowMs() {
+			t.Fatalf("recheck: %+v, %v", v, err)
+		}
+	}
+	if _, err := r.app.recheckDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(flight.Unverifiable, false)
+}

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"karatum/chain/replay"
 	"karatum/flight"
 	"karatum/flight/canon"
@@ -18,9 +16,11 @@ import (
 
 // Limits of replays (spec sections 6 and 9).
 const (
-	maxReplays    = 100 // queued or running
-	replayTimeout = 2 * time.Minute
+	maxReplays    = 100     // queued or running
+	maxReplayRuns = 3       // that a node begins and does not live to end
 	maxReplayDoc  = 4 << 20 // bytes kept of one
+	maxReplayWord = 2 << 10 // bytes of one difference or message in a list
+	shownDiffs    = 8       // differences in a list
 
 	// ReplayCache is where a node keeps what it read for replays, in its data
 	// directory, at most ReplayCacheBytes of it.
@@ -31,12 +31,15 @@ const (
 // A ReplayView is one re-execution of a step's transaction. Result is that of
 // spec section 9; Failure says why nothing could be replayed.
 type ReplayView struct {
-	State   string          `json:"state"` // queued, running, done, failed
-	Prefix  string          `json:"prefix"`
-	At      uint64          `json:"queuedAt"`
-	DoneAt  uint64          `json:"doneAt,omitempty"`
-	Result  json.RawMessage `json:"result"`
-	Failure *ReplayFailure  `json:"failure,omitempty"`
+	ID        uint64          `json:"id"`
+	State     string          `json:"state"` // queued, running, done, failed, cancelled
+	Prefix    string          `json:"prefix"`
+	Attempts  int             `json:"attempts"` // runs begun since it was queued
+	At        uint64          `json:"queuedAt"`
+	StartedAt uint64          `json:"startedAt,omitempty"`
+	DoneAt    uint64          `json:"doneAt,omitempty"`
+	Result    json.RawMessage `json:"result"`
+	Failure   *ReplayFailure  `json:"failure,omitempty"`
 }
 
 // A ReplayFailure is why a transaction could not be replayed, and what to
@@ -45,9 +48,14 @@ type ReplayFailure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+	// Words say the code in a sentence, and NeedsBlock, with HISTORY_PRUNED, the block
+	// after which the node must have the state; both where one replay is asked for by
+	// its number, and in lists.
+	Words      string  `json:"words,omitempty"`
+	NeedsBlock *uint64 `json:"needsBlock,omitempty"`
 }
 
-// Refusals of [App.QueueReplay].
+// Refusals of [App.QueueReplay] and of what the operator can do with a replay.
 var (
 	ErrReplaysFull = &Error{Code: "REPLAY_QUEUE", Status: http.StatusTooManyRequests, RetryAfter: time.Minute,
 		Message: fmt.Sprintf("%d replays wait already", maxReplays)}
@@ -55,20 +63,21 @@ var (
 	ErrNoTx     = &Error{Code: "NO_TX", Status: http.StatusConflict, Message: "the step names no transaction"}
 	ErrForeign  = &Error{Code: "FOREIGN_TX", Status: http.StatusConflict,
 		Message: "only a transaction that the chain shows to be the agent's own is replayed"}
+	ErrReplayOver = &Error{Code: "REPLAY_STATE", Status: http.StatusConflict, Message: "the replay is neither queued nor running, so there is nothing to cancel"}
+	ErrReplayOpen = &Error{Code: "REPLAY_STATE", Status: http.StatusConflict, Message: "the replay is queued or running already"}
 )
 
 // QueueReplay asks for the replay of a step's transaction; prefix is full or none.
-// One that is queued, running or done is returned as it is.
+// A failed one is queued again; any other is returned as it is, one that the operator
+// has cancelled too.
 func (a *App) QueueReplay(ctx context.Context, step flight.Hash, prefix string) (ReplayView, error) {
-	if prefix == "" {
-		prefix = string(replay.Full)
-	}
-	if prefix != string(replay.Full) && prefix != string(replay.None) {
-		return ReplayView{}, badRequest("prefix", "prefix must be full or none")
+	prefix, err := replayPrefix(prefix)
+	if err != nil {
+		return ReplayView{}, err
 	}
 	var row store.Replay
 	var s store.Step
-	err := a.store.Update(ctx, func(tx *store.Tx) error {
+	err = a.store.Update(ctx, func(tx *store.Tx) error {
 		var err error
 		if s, err = tx.Step(ctx, step); err != nil {
 			return notFound(err, ErrUnknownStep)
@@ -76,11 +85,7 @@ func (a *App) QueueReplay(ctx context.Context, step flight.Hash, prefix string) 
 		if err := replayable(&s); err != nil {
 			return err
 		}
-		open, err := tx.ReplaysOpen(ctx)
-		if err == nil && open >= maxReplays {
-			err = ErrReplaysFull
-		}
-		if err != nil {
+		if err := roomForReplay(ctx, tx); err != nil {
 			return err
 		}
 		row, err = tx.PutReplay(ctx, s.ChainID, *s.TxHash, prefix, step)
@@ -89,12 +94,35 @@ func (a *App) QueueReplay(ctx context.Context, step flight.Hash, prefix string) 
 	if err != nil {
 		return ReplayView{}, a.fault(ctx, "queue replay", outward(err))
 	}
+	a.wakeReplays()
+	v, err := replayView(&row, &s)
+	return v, a.fault(ctx, "queue replay", err)
+}
+
+// replayPrefix returns the prefix that a request means; without one it is full.
+func replayPrefix(given string) (string, error) {
+	switch given {
+	case "":
+		return string(replay.Full), nil
+	case string(replay.Full), string(replay.None):
+		return given, nil
+	}
+	return "", badRequest("prefix", "prefix must be full or none")
+}
+
+func roomForReplay(ctx context.Context, tx *store.Tx) error {
+	open, err := tx.ReplaysOpen(ctx)
+	if err == nil && open >= maxReplays {
+		err = ErrReplaysFull
+	}
+	return err
+}
+
+func (a *App) wakeReplays() {
 	select {
 	case a.replays <- struct{}{}:
 	default: // the runner has a reason to look already
 	}
-	v, err := replayView(&row, &s)
-	return v, a.fault(ctx, "queue replay", err)
 }
 
 // replayable refuses a step whose transaction is not seen to be the agent's own:
@@ -143,10 +171,13 @@ func replayOf(ctx context.Context, tx *store.ReadTx, s *store.Step) (*store.Repl
 type replayDoc struct {
 	Result  json.RawMessage
 	Outcome flight.Tx
+	GasUsed uint64 `json:",omitempty"` // of the replay
+	// Original is what the chain has, without logs where they are the replay's own.
+	Original *ReceiptView `json:",omitempty"`
 }
 
 func replayView(r *store.Replay, s *store.Step) (ReplayView, error) {
-	v := ReplayView{State: string(r.State), Prefix: r.Prefix, At: r.At, DoneAt: r.DoneAt, Result: json.RawMessage("null")}
+	v := ReplayView{ID: r.ID, State: string(r.State), Prefix: r.Prefix, Attempts: r.Attempts, At: r.At, StartedAt: r.StartedAt, DoneAt: r.DoneAt, Result: json.RawMessage("null")}
 	switch r.State {
 	case store.ReplayFailed:
 		v.Failure = &ReplayFailure{}
@@ -196,93 +227,6 @@ func stepClaim(s *store.Step) (*flight.Claim, error) {
 		return nil, fmt.Errorf("stored claim of %s: %w", s.Hash, err)
 	}
 	return &c, nil
-}
-
-// runReplays works the queue off, one at a time, what a crash left included,
-// until ctx ends. It sleeps while the queue is empty.
-func (a *App) runReplays(ctx context.Context) {
-	for {
-		again, err := a.nextReplay(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			a.log.WarnContext(ctx, "replay not recorded", "err", err)
-		}
-		if again && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.replays:
-		}
-	}
-}
-
-// nextReplay runs the oldest open replay; again is false where there is none.
-func (a *App) nextReplay(ctx context.Context) (again bool, err error) {
-	var row store.Replay
-	err = a.store.Update(ctx, func(tx *store.Tx) error {
-		var err error
-		if row, err = tx.NextReplay(ctx); err != nil || row.State == store.ReplayRunning {
-			return err
-		}
-		return tx.SetReplay(ctx, row.ID, row.State, store.ReplayRunning, nil)
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	to, doc := a.replayOne(ctx, &row)
-	if ctx.Err() != nil {
-		return false, nil // the next start runs it again
-	}
-	return true, a.store.Update(ctx, func(tx *store.Tx) error {
-		return tx.SetReplay(ctx, row.ID, store.ReplayRunning, to, doc)
-	})
-}
-
-func (a *App) replayOne(ctx context.Context, row *store.Replay) (store.ReplayState, []byte) {
-	client, ok := a.clients[row.ChainID]
-	if !ok {
-		return failedReplay(&replay.Failure{Code: flight.ChainUnsupported, Hint: "configure the chain with --chain-rpc", Err: errors.New("no RPC of this chain is configured")})
-	}
-	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
-	defer cancel()
-	res, err := a.replayer.Replay(ctx, replay.Job{
-		Client: client, ChainID: row.ChainID, Tx: common.Hash(row.TxHash), Prefix: replay.Prefix(row.Prefix),
-	})
-	if err != nil {
-		return failedReplay(err)
-	}
-	result, err := json.Marshal(res)
-	if err != nil {
-		return failedReplay(err)
-	}
-	doc, err := json.Marshal(replayDoc{Result: result, Outcome: mined(res.Outcome.Tx, res.Outcome.Receipt)})
-	if err != nil {
-		return failedReplay(err)
-	}
-	if len(doc) > maxReplayDoc {
-		return failedReplay(&replay.Failure{Code: replay.CodeLimit, Err: fmt.Errorf("the replayed logs take %d bytes; %d are kept", len(doc), maxReplayDoc)})
-	}
-	return store.ReplayDone, doc
-}
-
-func failedReplay(err error) (store.ReplayState, []byte) {
-	f := ReplayFailure{Code: replay.Code(err), Message: err.Error()}
-	var known *replay.Failure
-	if errors.As(err, &known) {
-		f.Code, f.Hint = known.Code, known.Hint
-	}
-	doc, err := json.Marshal(f)
-	if err != nil { // strings always marshal
-		return store.ReplayFailed, []byte(`{"code":"INTERNAL"}`)
-	}
-	return store.ReplayFailed, doc
 }
 
 // ReplayJudge returns what judges a claim document, {"kind": …}, on a replayed

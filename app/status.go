@@ -113,6 +113,9 @@ func (a *App) Status(ctx context.Context) (StatusView, error) {
 		if err := a.counts(ctx, tx, &v); err != nil {
 			return err
 		}
+		if err := a.replayStatus(ctx, tx, &v); err != nil {
+			return err
+		}
 		return a.cronViews(ctx, tx, &v)
 	})
 	for id := range a.chains {
@@ -165,6 +168,9 @@ func (a *App) problems(v *StatusView) {
 	}
 	if late := a.crons.stalled(jobRecheck, a.now()); late > 0 {
 		add("Open verdicts have not been looked at for %s.", late.Round(time.Second))
+	}
+	if r := v.Replays.Running; r != nil && time.Duration(r.AgeMs)*time.Millisecond > a.cfg.ReplayTimeout+replayStuck {
+		add("A replay has been running for %s.", (time.Duration(r.AgeMs) * time.Millisecond).Round(time.Second))
 	}
 	if v.DiskFreeBytes < diskLow {
 		add("Only %d MB of disk are left; below 8 MB no batch is taken in.", v.DiskFreeBytes>>20)

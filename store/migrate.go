@@ -30,6 +30,30 @@ var migrations = []string{
 	UNIQUE (chain_id, tx_hash, prefix)
 ) STRICT;
 CREATE INDEX replay_open ON replay (id) WHERE state IN ('queued', 'running');`,
+	// Replays can be listed and cancelled; SQLite changes a CHECK by a new table only.
+	`ALTER TABLE replay RENAME TO replay_2;
+CREATE TABLE replay (
+	id         INTEGER PRIMARY KEY,
+	chain_id   INTEGER NOT NULL,
+	tx_hash    BLOB NOT NULL,
+	prefix     TEXT NOT NULL,
+	step       BLOB NOT NULL,    -- hash of the step that asked first
+	state      TEXT NOT NULL CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled')),
+	attempts   INTEGER NOT NULL, -- runs begun since it was queued
+	summary    BLOB,             -- JSON, what lists show of done and failed
+	result     BLOB,             -- JSON, all of it
+	at         INTEGER NOT NULL, -- when it was queued
+	started_at INTEGER,          -- the last run
+	done_at    INTEGER,
+	UNIQUE (chain_id, tx_hash, prefix)
+) STRICT;
+INSERT INTO replay (id, chain_id, tx_hash, prefix, step, state, attempts, summary, result, at, done_at)
+SELECT id, chain_id, tx_hash, prefix, step, state, state <> 'queued', CASE state
+	WHEN 'failed' THEN result
+	WHEN 'done' THEN CAST(json_extract(CAST(result AS TEXT), '$.Result') AS BLOB) END, result, at, done_at FROM replay_2;
+DROP TABLE replay_2;
+CREATE INDEX replay_by_time ON replay (at);
+CREATE INDEX replay_by_state ON replay (state, at);`,
 }
 
 // migrate creates the schema in an empty file or runs the steps that an older one

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -62,6 +63,37 @@ func TestMigrate(t *testing.T) {
 		read(t, s, func(tx *ReadTx) error { _, err := tx.Meta(t.Context(), "kept"); return err })
 		put(t, s, testBatch(1, "a", 0))
 	}
+}
+
+// TestMigrateReplays expects replays of version 2 as they were, with what lists show
+// of them.
+func TestMigrateReplays(t *testing.T) {
+	dir := t.TempDir()
+	makeFile(t, dir, olderSchema(t, "2")+`; PRAGMA application_id = 0x4b617261; PRAGMA user_version = 2;
+		INSERT INTO replay VALUES (3, 1, zeroblob(32), 'full', zeroblob(32), 'done', CAST('{"Result":{"reproduced":true}}' AS BLOB), 5, 6),
+			(4, 2, zeroblob(32), 'none', zeroblob(32), 'failed', CAST('{"code":"LIMIT"}' AS BLOB), 5, 6),
+			(5, 3, zeroblob(32), 'full', zeroblob(32), 'queued', NULL, 7, NULL)`)
+	s := openStore(t, options(t, dir))
+	read(t, s, func(tx *ReadTx) error {
+		rows, _, err := tx.Replays(t.Context(), "", Page{})
+		if err != nil || len(rows) != 3 {
+			t.Fatalf("%d replays, %v", len(rows), err)
+		}
+		for i, want := range []Replay{
+			{ID: 5, ChainID: 3, Prefix: "full", State: ReplayQueued, At: 7},
+			{ID: 4, ChainID: 2, Prefix: "none", State: ReplayFailed, Attempts: 1, Summary: []byte(`{"code":"LIMIT"}`), At: 5, DoneAt: 6},
+			{ID: 3, ChainID: 1, Prefix: "full", State: ReplayDone, Attempts: 1, Summary: []byte(`{"reproduced":true}`), At: 5, DoneAt: 6},
+		} {
+			if !reflect.DeepEqual(rows[i], want) {
+				t.Errorf("%+v, want %+v", rows[i], want)
+			}
+		}
+		p, err := tx.ReplayByID(t.Context(), 3)
+		if string(p.Result) != `{"Result":{"reproduced":true}}` {
+			t.Errorf("result = %s", p.Result)
+		}
+		return err
+	})
 }
 
 // TestMigrateStops expects a step that fails to leave the version before it.

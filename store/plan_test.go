@@ -30,7 +30,6 @@ var allowances = []allowance{
 	{"epoch_tx_by_time", "SELECT sum(g) FROM", "the anchoring transactions of a day"},
 	{"TEMP B-TREE", "SELECT sum(g) FROM", "the anchoring transactions of a day"},
 	{"INDEX epoch_open", "state <> 'final'", "the open epochs of a partial index are few"},
-	{"INDEX replay_open", "state IN ('queued', 'running')", "the open replays of a partial index are few"},
 	{"INDEX recheck_open", "SELECT min(agent_id)", "the first entry"},
 	{"SCAN receipt_group", "ORDER BY first_position DESC LIMIT 1", "the last row"},
 }
@@ -191,10 +190,11 @@ func exerciseWrites(ctx context.Context, t *testing.T, s *Store) {
 			func() error { got, err := tx.Epoch(ctx, 1); e = &got; return err }(),
 			tx.AddEpochTx(ctx, EpochTx{EpochID: 1, Hash: hash, Raw: []byte{1}}), tx.EpochTxSent(ctx, hash, nil), tx.EpochTxSent(ctx, hash, errors.New("x")),
 			tx.SetEpochState(ctx, e.ID, EpochPending, EpochFailed, ""), tx.SettleEpoch(ctx, e.ID, EpochFailed, EpochSafe, EpochAnchor{TxHash: hash}),
-			tx.PutRecheck(ctx, agent, 1, hash), tx.PutOffRecheck(ctx, 1, hash, 1), tx.FinishRecheck(ctx, 1, hash),
+			tx.PutRecheck(ctx, agent, 1, hash), tx.HastenRecheck(ctx, agent, 1, hash), tx.PutOffRecheck(ctx, 1, hash, 1), tx.FinishRecheck(ctx, 1, hash),
 			func() error { _, err := tx.PutReplay(ctx, 1, hash, "full", hash); return err }(),
-			tx.SetReplay(ctx, 1, ReplayQueued, ReplayFailed, nil),
-			func() error { _, err := tx.PutReplay(ctx, 1, hash, "full", hash); return err }(),
+			func() error { _, err := tx.StartReplay(ctx); return err }(), tx.ReleaseReplay(ctx, 1),
+			func() error { _, err := tx.StartReplay(ctx); return err }(), tx.FinishReplay(ctx, 1, ReplayFailed, nil, nil),
+			func() error { _, err := tx.PutReplay(ctx, 1, hash, "full", hash); return err }(), tx.RecoverReplays(ctx), tx.CancelReplay(ctx, 1),
 			tx.AddCronRun(ctx, CronRun{Job: "a"}), tx.SetMeta(ctx, "k", []byte{1}),
 		)
 	})
@@ -228,7 +228,8 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 		drop(tx.Step(ctx, hash)), drop(tx.StepAt(ctx, agent, "a", 1)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)), drop3(tx.Steps(ctx, agent, p)), drop3(tx.StreamSteps(ctx, agent, "a", p)),
 		drop(tx.StepsOfTx(ctx, 1, hash)), drop(tx.Tallies(ctx, agent)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)),
 		drop(tx.Recheck(ctx, 1, hash)), drop(tx.RecheckOpen(ctx, agent)), drop(tx.DueRechecks(ctx, 1<<50, 9)),
-		drop(tx.Replay(ctx, 1, hash, "full")), drop(tx.ReplayOf(ctx, 1, hash)), drop(tx.ReplaysOpen(ctx)), drop(tx.NextReplay(ctx)),
+		drop(tx.Replay(ctx, 1, hash, "full")), drop(tx.ReplayOf(ctx, 1, hash)), drop(tx.ReplaysOpen(ctx)),
+		drop(tx.ReplayByID(ctx, 1)), drop3(tx.Replays(ctx, "", p)), drop3(tx.Replays(ctx, ReplayDone, p)),
 		drop(tx.CronRuns(ctx, "a", 9)), drop(tx.Meta(ctx, "k")),
 		drop(tx.Mark(ctx)), drop(tx.StreamAfter(ctx, agent, "")), drop(tx.StreamFrom(ctx, agent, "a", 1, Mark{Position: 9}, 9)), drop(tx.ReceiptGroup(ctx, 1)),
 		func() error { _, _, err := tx.StepsAfter(ctx, agent, 0, Mark{Step: 9}, 9); return err }(), drop(tx.EvidenceAfter(ctx, agent, 0, Mark{Evidence: 9}, 9)),

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"karatum/flight"
 )
@@ -136,6 +137,26 @@ func (tx *Tx) PutRecheck(ctx context.Context, agent flight.Address, chainID uint
 		ON CONFLICT DO UPDATE SET agent_id = excluded.agent_id, first_at = excluded.first_at, due_at = excluded.due_at, attempts = 0, done_at = NULL
 		WHERE done_at IS NOT NULL`, chainID, txHash[:], id, tx.now, tx.now)
 	return err
+}
+
+// HastenRecheck opens the job of a transaction anew, or an open one, due now and with
+// all its time before it. A new or finished job counts for the key; the error is
+// [ErrConflict] where that has [MaxRechecks] open.
+func (tx *Tx) HastenRecheck(ctx context.Context, agent flight.Address, chainID uint64, txHash flight.Hash) error {
+	j, err := tx.Recheck(ctx, chainID, txHash)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if j.Open {
+		return tx.must(`UPDATE recheck SET first_at = ?, due_at = ?, attempts = 0 WHERE chain_id = ? AND tx_hash = ? AND done_at IS NULL`,
+			tx.now, tx.now, chainID, txHash[:])
+	}
+	if n, err := tx.RecheckOpen(ctx, agent); err != nil {
+		return err
+	} else if n >= MaxRechecks {
+		return ErrConflict
+	}
+	return tx.PutRecheck(ctx, agent, chainID, txHash)
 }
 
 // PutOffRecheck counts an attempt and sets when the next is due, in unix ms. The

@@ -510,36 +510,90 @@ func TestRecheckFair(t *testing.T) {
 		}
 		return err
 	})
+	hasten := func(tx *Tx) error { return tx.HastenRecheck(ctx, testAgent(1), 1, tx1) }
+	update(t, s, func(tx *Tx) error { return tx.PutOffRecheck(ctx, 1, tx1, tx.Now()+5000) })
+	for _, name := range []string{"put off", "finished"} {
+		update(t, s, hasten)
+		read(t, s, func(tx *ReadTx) error {
+			j, err := tx.Recheck(ctx, 1, tx1)
+			if !j.Open || j.Attempts != 0 || j.DueAt != j.FirstAt {
+				t.Errorf("hastened, %s job = %+v", name, j)
+			}
+			return err
+		})
+		update(t, s, func(tx *Tx) error { return tx.FinishRecheck(ctx, 1, tx1) })
+	}
+	full := testHash("full")
+	if err := s.Update(ctx, func(tx *Tx) error { return tx.HastenRecheck(ctx, testAgent(0), 1, full) }); !errors.Is(err, ErrConflict) {
+		t.Errorf("a further job of a key with %d = %v, want ErrConflict", MaxRechecks, err)
+	}
 }
 
 func TestReplays(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
 	var p Replay
-	update(t, s, func(tx *Tx) (err error) {
+	put := func(tx *Tx) (err error) {
 		p, err = tx.PutReplay(ctx, 1, flight.Hash{1}, "full", flight.Hash{2})
 		return err
-	})
-	update(t, s, func(tx *Tx) error { return tx.SetReplay(ctx, p.ID, ReplayQueued, ReplayRunning, nil) })
-	if err := s.Update(ctx, func(tx *Tx) error { return tx.SetReplay(ctx, p.ID, ReplayQueued, ReplayDone, nil) }); !errors.Is(err, ErrConflict) {
-		t.Errorf("SetReplay = %v, want ErrConflict", err)
 	}
-	read(t, s, func(tx *ReadTx) error {
-		next, err := tx.NextReplay(ctx) // a crash may have left it running
-		n, err2 := tx.ReplaysOpen(ctx)
-		if next.ID != p.ID || n != 1 {
-			t.Errorf("next = %+v, %d open", next, n)
+	start := func(tx *Tx) error { _, err := tx.StartReplay(ctx); return err }
+	finish := func(to ReplayState) func(*Tx) error {
+		return func(tx *Tx) error { return tx.FinishReplay(ctx, p.ID, to, []byte(`{"a":1}`), []byte(`{"b":2}`)) }
+	}
+	release := func(tx *Tx) error { return tx.ReleaseReplay(ctx, p.ID) }
+	cancel := func(tx *Tx) error { return tx.CancelReplay(ctx, p.ID) }
+	again := func(tx *Tx) error { return tx.RequeueReplay(ctx, p.ID) }
+	restart := func(tx *Tx) error { return tx.RecoverReplays(ctx) }
+	for i, c := range []struct {
+		name     string
+		do       func(*Tx) error
+		err      error
+		state    ReplayState
+		attempts int
+		open     uint64
+	}{
+		{"ask", put, nil, ReplayQueued, 0, 1},
+		{"finish what does not run", finish(ReplayDone), ErrConflict, ReplayQueued, 0, 1},
+		{"queue what is queued", again, ErrConflict, ReplayQueued, 0, 1},
+		{"start", start, nil, ReplayRunning, 1, 1},
+		{"start with an empty queue", start, ErrNotFound, ReplayRunning, 1, 1},
+		{"ask for what runs", put, nil, ReplayRunning, 1, 1},
+		{"the node stops", release, nil, ReplayQueued, 0, 1},
+		{"stop what does not run", release, ErrConflict, ReplayQueued, 0, 1},
+		{"start", start, nil, ReplayRunning, 1, 1},
+		{"the node is killed", restart, nil, ReplayQueued, 1, 1},
+		{"start", start, nil, ReplayRunning, 2, 1},
+		{"fail", finish(ReplayFailed), nil, ReplayFailed, 2, 0},
+		{"ask again", put, nil, ReplayQueued, 0, 1},
+		{"cancel what waits", cancel, nil, ReplayCancelled, 0, 0},
+		{"cancel what is cancelled", cancel, ErrConflict, ReplayCancelled, 0, 0},
+		{"ask for what the operator cancelled", put, nil, ReplayCancelled, 0, 0},
+		{"run it after all", again, nil, ReplayQueued, 0, 1},
+		{"start", start, nil, ReplayRunning, 1, 1},
+		{"cancel what runs", cancel, nil, ReplayCancelled, 1, 0},
+		{"finish what was cancelled", finish(ReplayDone), ErrConflict, ReplayCancelled, 1, 0},
+		{"run it after all", again, nil, ReplayQueued, 0, 1},
+		{"start", start, nil, ReplayRunning, 1, 1},
+		{"done", finish(ReplayDone), nil, ReplayDone, 1, 0},
+		{"ask for what is done", put, nil, ReplayDone, 1, 0},
+		{"cancel what is done", cancel, ErrConflict, ReplayDone, 1, 0},
+		{"nothing to recover", restart, nil, ReplayDone, 1, 0},
+		{"run what is done again", again, nil, ReplayQueued, 0, 1},
+	} {
+		if err := s.Update(ctx, c.do); !errors.Is(err, c.err) {
+			t.Errorf("%d, %s: %v, want %v", i, c.name, err, c.err)
 		}
-		return errors.Join(err, err2)
-	})
-	update(t, s, func(tx *Tx) error { return tx.SetReplay(ctx, p.ID, ReplayRunning, ReplayFailed, []byte(`{"a":1}`)) })
-	update(t, s, func(tx *Tx) error {
-		again, err := tx.PutReplay(ctx, 1, flight.Hash{1}, "full", flight.Hash{3})
-		if again.ID != p.ID || again.State != ReplayQueued || again.Result != nil {
-			t.Errorf("queued again = %+v", again)
-		}
-		return err
-	})
+		read(t, s, func(tx *ReadTx) error {
+			got, err := tx.ReplayByID(ctx, p.ID)
+			n, err2 := tx.ReplaysOpen(ctx)
+			ended := got.State == ReplayDone || got.State == ReplayFailed
+			if got.State != c.state || got.Attempts != c.attempts || n != c.open || (got.Result != nil) != ended || (got.Summary != nil) != ended {
+				t.Errorf("%d, %s: %+v, %d open; want %s after %d attempts, %d open", i, c.name, got, n, c.state, c.attempts, c.open)
+			}
+			return errors.Join(err, err2)
+		})
+	}
 	for _, c := range []struct {
 		tx       flight.Hash
 		prefixes []string // in the order in which they are asked for
@@ -561,6 +615,56 @@ func TestReplays(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// TestReplayLists pages through replays, of which several were queued in one
+// millisecond, by every state.
+func TestReplayLists(t *testing.T) {
+	s, ctx := fresh(t), t.Context()
+	want := map[ReplayState][]uint64{}
+	for round := range 3 {
+		update(t, s, func(tx *Tx) error { // in one millisecond
+			for i := range 3 {
+				p, err := tx.PutReplay(ctx, 1, flight.Hash{byte(round), byte(i)}, "full", flight.Hash{2})
+				if err != nil {
+					return err
+				}
+				state := ReplayQueued
+				if i == 0 {
+					state = ReplayCancelled
+					err = tx.CancelReplay(ctx, p.ID)
+				}
+				if err != nil {
+					return err
+				}
+				want[state], want[""] = append(want[state], p.ID), append(want[""], p.ID)
+			}
+			return nil
+		})
+	}
+	for _, state := range []ReplayState{"", ReplayQueued, ReplayCancelled, ReplayDone} {
+		var got []uint64
+		for at, rounds := "", 0; rounds == 0 || at != ""; rounds++ {
+			read(t, s, func(tx *ReadTx) error {
+				rows, next, err := tx.Replays(ctx, state, Page{Cursor: at, Limit: 2})
+				for _, p := range rows {
+					got = append(got, p.ID)
+				}
+				at = next
+				return err
+			})
+		}
+		slices.Reverse(got)
+		if !slices.Equal(got, want[state]) {
+			t.Errorf("%q: %v, want %v, the last queued first", state, got, want[state])
+		}
+	}
+	read(t, s, func(tx *ReadTx) error {
+		if _, _, err := tx.Replays(ctx, "", Page{Cursor: "5"}); !errors.Is(err, ErrCursor) {
+			t.Errorf("another list's cursor = %v", err)
+		}
+		return nil
+	})
 }
 
 func TestCronRuns(t *testing.T) {

@@ -149,6 +149,25 @@ func getEquivocation(s *Server, c *fiber.Ctx) error {
 	return sendView(c, v, err)
 }
 
+func getReplays(s *Server, c *fiber.Ctx) error {
+	state, err := queryValue(c, "state")
+	if err != nil {
+		return err
+	}
+	return byPage(c, func(ctx context.Context, p app.Page) (app.List[app.ReplaySummary], error) {
+		return s.node.Replays(ctx, state, p)
+	})
+}
+
+func getReplayByID(s *Server, c *fiber.Ctx) error {
+	id, err := paramNumber(c, "replay")
+	if err != nil {
+		return err
+	}
+	v, err := s.node.Replay(c.UserContext(), id)
+	return sendView(c, v, err)
+}
+
 func getStatus(s *Server, c *fiber.Ctx) error {
 	v, err := s.node.Status(c.UserContext())
 	return sendView(c, v, err)

@@ -75,6 +75,12 @@ func (w *world) testAPI(t *testing.T) {
 		{"GET /v1/flight/epochs/" + sprint(w.epoch().ID), 200, root},
 		{"GET /v1/flight/epochs/latest", 400, `"field":"root"`},
 		{"GET /v1/flight/epochs/{zero}", 404, "UNKNOWN_EPOCH"},
+		{"GET /v1/flight/replays", 200, `"items":[]`},
+		{"GET /v1/flight/replays?state=done", 200, `"items":[]`},
+		{"GET /v1/flight/replays?state=lost", 400, `"field":"state"`},
+		{"GET /v1/flight/replays?cursor=1", 400, `"field":"cursor"`},
+		{"GET /v1/flight/replays/1", 404, "UNKNOWN_REPLAY"},
+		{"GET /v1/flight/replays/01", 400, `"field":"replay"`},
 		{"GET /v1/flight/equivocations", 200, "karatum.equivocation.v1"},
 		{"GET /v1/flight/equivocations/999", 404, "UNKNOWN_EVIDENCE"},
 		{"GET /v1/status", 200, `"version":"test"`},
@@ -144,7 +150,7 @@ func (w *world) testSchemas(t *testing.T) {
 	doc := describedBy(t, w)
 	samples := map[string]string{
 		"batchId": w.batch[0].ID().String(), "stepHash": w.steps[0].Hash().String(), "address": w.key.Address().String(),
-		"stream": w.expand("{stream}"), "seq": "0", "root": w.epoch().Root.String(), "id": "1",
+		"stream": w.expand("{stream}"), "seq": "0", "root": w.epoch().Root.String(), "id": "1", "replay": "1",
 	}
 	named := regexp.MustCompile(`\{(\w+)\}`)
 	seen := 0

@@ -2,12 +2,14 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
 
 	"karatum/app"
+	"karatum/flight"
 )
 
 // maxLines bounds a bulk request: the least batch takes over 600 bytes of the
@@ -126,7 +128,33 @@ func emptyRequest(c *fiber.Ctx) error {
 	return nil
 }
 
-func postReplay(s *Server, c *fiber.Ctx) error {
+func postReplay(s *Server, c *fiber.Ctx) error { return replayPost(c, s.node.QueueReplay) }
+
+// postReplayCancel and postReplayRerun are the operator's.
+func postReplayCancel(s *Server, c *fiber.Ctx) error { return replayPost(c, s.node.CancelReplay) }
+func postReplayRerun(s *Server, c *fiber.Ctx) error  { return replayPost(c, s.node.RerunReplay) }
+
+// replayPost changes the replay of a step; what follows is seen under its number.
+func replayPost(c *fiber.Ctx, change func(context.Context, flight.Hash, string) (app.ReplayView, error)) error {
+	h, err := paramHash(c, "stepHash")
+	if err != nil {
+		return err
+	}
+	prefix, err := queryValue(c, "prefix")
+	if err != nil {
+		return err
+	}
+	if err := emptyRequest(c); err != nil {
+		return err
+	}
+	v, err := change(c.UserContext(), h, prefix)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusAccepted, v)
+}
+
+func postRecheck(s *Server, c *fiber.Ctx) error {
 	h, err := paramHash(c, "stepHash")
 	if err != nil {
 		return err
@@ -134,7 +162,7 @@ func postReplay(s *Server, c *fiber.Ctx) error {
 	if err := emptyRequest(c); err != nil {
 		return err
 	}
-	v, err := s.node.QueueReplay(c.UserContext(), h, c.Query("prefix"))
+	v, err := s.node.Recheck(c.UserContext(), h)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,10 @@ type Node interface {
 	Step(ctx context.Context, stepHash flight.Hash) (app.StepView, error)
 	QueueReplay(ctx context.Context, stepHash flight.Hash, prefix string) (app.ReplayView, error)
 	ReplayOf(ctx context.Context, stepHash flight.Hash) (app.ReplayView, error)
+	CancelReplay(ctx context.Context, stepHash flight.Hash, prefix string) (app.ReplayView, error)
+	RerunReplay(ctx context.Context, stepHash flight.Hash, prefix string) (app.ReplayView, error)
+	Replays(ctx context.Context, state string, p app.Page) (app.List[app.ReplaySummary], error)
+	Replay(ctx context.Context, id uint64) (app.ReplayDetail, error)
 	StepAt(ctx context.Context, agent flight.Address, stream string, seq uint64) (app.StepView, error)
 	Agents(ctx context.Context, p app.Page) (app.List[app.AgentView], error)
 	Agent(ctx context.Context, agent flight.Address) (app.AgentView, error)
@@ -37,6 +41,7 @@ type Node interface {
 	Equivocation(ctx context.Context, id uint64) (app.EvidenceView, error)
 
 	AnchorNow(ctx context.Context) (app.AnchorRun, error)
+	Recheck(ctx context.Context, stepHash flight.Hash) (app.RecheckView, error)
 	DeleteReveals(ctx context.Context, stepHash flight.Hash) error
 
 	Network() app.NetworkView

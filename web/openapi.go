@@ -77,6 +77,7 @@ var params = map[string]apiParam{
 	"seq":      {In: "path", Description: "place in the stream", Schema: whole("")},
 	"root":     {In: "path", Description: "an epoch's root, or its number", Schema: &schema{Type: "string", Pattern: "^(0x[0-9a-f]{64}|0|[1-9][0-9]*)$"}},
 	"id":       {In: "path", Description: "number of the evidence", Schema: whole("")},
+	"replay":   {In: "path", Description: "number of the replay", Schema: whole("")},
 	"name":     {In: "path", Description: "file name", Schema: &schema{Type: "string"}},
 	"file":     {In: "path", Description: "file name, or empty for the list of names", Schema: &schema{Type: "string"}},
 
@@ -86,6 +87,7 @@ var params = map[string]apiParam{
 	"since":          {In: "query", Description: "id of the last event that the reader has; Last-Event-ID goes before it", Schema: &schema{Type: "integer"}},
 	"q":              {In: "query", Description: "address, hash, root, number or stream", Schema: &schema{Type: "string"}},
 	"publishReveals": {In: "query", Description: "1 keeps and serves all opened fields, not the claim alone", Schema: &schema{Type: "string", Enum: []any{"0", "1"}}},
+	"state":          {In: "query", Description: "only the replays in this state", Schema: &schema{Type: "string", Enum: []any{"queued", "running", "done", "failed", "cancelled"}}},
 	"prefix":         {In: "query", Description: "full executes the earlier transactions of the block first, none does not", Schema: &schema{Type: "string", Enum: []any{"full", "none"}, Default: json.RawMessage(`"full"`)}},
 }
 

@@ -55,7 +55,8 @@ var (
 	disclosed = &bodySpec{jsonType, proofBody, "Disclosure", "disclosure.json"}
 	emptyBody = &bodySpec{jsonType, smallBody, "Empty", ""}
 
-	paged = []string{"limit", "cursor"}
+	paged   = []string{"limit", "cursor"}
+	byState = []string{"limit", "cursor", "state"}
 )
 
 const (
@@ -72,6 +73,7 @@ func routes() []route {
 	refusedBatch := []string{"CLOCK_SKEW", "BAD_SIGNATURE", "EQUIVOCATION", "BATCH_QUOTA", "DISK_FULL", "BUSY"}
 	refusedProof := []string{"STEP_SCHEMA", "SIGNATURE", "STEP_BATCH", "PROOF", "PREV_HEAD", "HEAD", "REVEAL_KEY", "COMMITMENT", "CLAIM",
 		"UNKNOWN_BATCH", "REVEAL_TOO_LARGE", "REVEAL_QUOTA", "DISK_FULL", "BUSY"}
+	replayCodes := []string{"UNKNOWN_STEP", "UNKNOWN_REPLAY", "NO_TX", "REPLAY_STATE", "DISK_FULL", "BUSY"}
 	return []route{
 		// Writes, each signed by its own content.
 		{method: post, path: "/v1/flight/batches", kind: write, handle: postBatch, summary: "Take in one signed batch. 201 is sent after the row is durable; 200 repeats the receipt of a duplicate.",
@@ -88,6 +90,8 @@ func routes() []route {
 		{method: get, path: "/v1/flight/batches/:batchId/proof", kind: read, handle: getBatchProof, summary: "The batch's place in its epoch, and the anchor.", answer: app.BatchProofView{}, codes: []string{"UNKNOWN_BATCH", "NOT_ANCHORED"}},
 		{method: get, path: "/v1/flight/proofs/:stepHash", kind: read, handle: getStep, summary: "One disclosed step with its verdict.", answer: app.StepView{}, codes: []string{"UNKNOWN_STEP"}},
 		{method: get, path: "/v1/flight/proofs/:stepHash/replay", kind: read, handle: getReplay, summary: "The replay of the step's transaction.", answer: app.ReplayView{}, codes: []string{"UNKNOWN_STEP", "UNKNOWN_REPLAY"}},
+		{method: get, path: "/v1/flight/replays", kind: read, handle: getReplays, summary: "Replays of transactions, the last queued first.", answer: app.List[app.ReplaySummary]{}, query: byState},
+		{method: get, path: "/v1/flight/replays/:replay", kind: read, handle: getReplayByID, summary: "One replay: the chain's receipt beside the replayed one, and what that rests on.", answer: app.ReplayDetail{}, codes: []string{"UNKNOWN_REPLAY"}},
 		{method: get, path: "/v1/flight/agents", kind: read, handle: getAgents, summary: "The keys that sent batches.", answer: app.List[app.AgentView]{}, query: paged},
 		{method: get, path: "/v1/flight/agents/:address", kind: read, handle: getAgent, summary: "Counts, field rating with coverage, binding.", answer: app.AgentView{}, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/v1/flight/agents/:address/streams", kind: read, handle: getStreams, summary: "The streams of a key.", answer: app.List[app.StreamView]{}, query: paged, codes: []string{"UNKNOWN_AGENT"}},
@@ -106,6 +110,10 @@ func routes() []route {
 		// Operator only.
 		{method: post, path: "/v1/admin/anchor", kind: admin, handle: postAnchor, summary: "Anchor what waits, now.", answer: app.AnchorRun{}, body: emptyBody},
 		{method: post, path: "/v1/admin/proofs/:stepHash/delete-reveals", kind: admin, handle: postDeleteReveals, summary: "Delete the published reveals of a step. The opened claim stays.", answer: struct{}{}, body: emptyBody, codes: []string{"UNKNOWN_STEP"}},
+
+		{method: post, path: "/v1/admin/proofs/:stepHash/recheck", kind: admin, handle: postRecheck, summary: "Look at the step's transaction again at the next run, its verdict final or not.", answer: app.RecheckView{}, status: http.StatusAccepted, body: emptyBody, codes: []string{"UNKNOWN_STEP", "NO_TX", "RECHECK_QUEUE", "DISK_FULL", "BUSY"}},
+		{method: post, path: "/v1/admin/proofs/:stepHash/replay/cancel", kind: admin, handle: postReplayCancel, summary: "End the queued or running replay of the step's transaction. It stays cancelled until the operator has it run again.", answer: app.ReplayView{}, status: http.StatusAccepted, body: emptyBody, query: []string{"prefix"}, codes: replayCodes},
+		{method: post, path: "/v1/admin/proofs/:stepHash/replay/rerun", kind: admin, handle: postReplayRerun, summary: "Queue the replay of the step's transaction once more, however it has ended. Its result is forgotten.", answer: app.ReplayView{}, status: http.StatusAccepted, body: emptyBody, query: []string{"prefix"}, codes: append([]string{"REPLAY_QUEUE"}, replayCodes...)},
 
 		// Health and files.
 		{method: get, path: "/healthz", kind: free, handle: getHealth, summary: "Liveness: the process answers.", media: mediaText},
