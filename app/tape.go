@@ -64,7 +64,7 @@ func (a *App) Tape(ctx context.Context, agent flight.Address, stream string, ste
 		}
 		v.To = st.LastSeq
 		v.From = st.LastSeq + 1 - min(steps, st.LastSeq+1)
-		rows, _, err := tx.StreamBatches(ctx, agent, stream, store.Page{Limit: maxTapeBatches})
+		rows, err := tapeRows(ctx, tx, &v)
 		if err != nil {
 			return err
 		}
@@ -74,6 +74,21 @@ func (a *App) Tape(ctx context.Context, agent flight.Address, stream string, ste
 		return tapeMarks(ctx, tx, &v)
 	})
 	return v, err
+}
+
+// tapeRows reads the newest batches, newest first, until they reach the begin of the
+// tape: most tapes hold far fewer than there may be.
+func tapeRows(ctx context.Context, tx *store.ReadTx, v *TapeView) (rows []store.Batch, err error) {
+	p := store.Page{Limit: maxTapeBatches / 8}
+	for len(rows) < maxTapeBatches {
+		var part []store.Batch
+		part, p.Cursor, err = tx.StreamBatches(ctx, v.Agent, v.Stream, p)
+		rows = append(rows, part...)
+		if err != nil || p.Cursor == "" || rows[len(rows)-1].Batch.Header.FromSeq <= v.From {
+			break
+		}
+	}
+	return rows, err
 }
 
 // tapeBatches takes the rows, newest first, that reach into the tape.
