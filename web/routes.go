@@ -66,6 +66,7 @@ const (
 	mediaFile = "application/octet-stream"
 	mediaSSE  = "text/event-stream"
 	mediaSVG  = "image/svg+xml"
+	mediaGzip = "application/gzip"
 )
 
 func routes() []route {
@@ -100,6 +101,7 @@ func routes() []route {
 		{method: get, path: "/v1/flight/agents/:address/streams/:stream/steps/:seq", kind: read, handle: getStepAt, summary: "The disclosed step at a place of a stream.", answer: app.StepView{}, codes: []string{"UNKNOWN_STEP"}},
 		{method: get, path: "/v1/flight/agents/:address/steps", kind: read, handle: getSteps, summary: "The disclosed steps of a key.", answer: app.List[app.StepView]{}, query: paged, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/v1/flight/agents/:address/equivocations", kind: read, handle: getAgentEquivocations, summary: "Evidence against one key.", answer: app.List[app.EvidenceView]{}, query: paged},
+		{method: get, path: "/v1/flight/agents/:address/export", kind: read, handle: getExport, summary: "The whole public record of a key as one archive, which karatum verify checks. It costs 100 reads, and few run at once.", media: mediaGzip, codes: []string{"UNKNOWN_AGENT", "BUSY"}},
 		{method: get, path: "/v1/flight/epochs", kind: read, handle: getEpochs, summary: "Epochs with their anchors.", answer: app.List[app.EpochView]{}, query: paged},
 		{method: get, path: "/v1/flight/epochs/:root", kind: read, handle: getEpoch, summary: "One epoch, by root or number, with its batch ids.", answer: app.EpochView{}, codes: []string{"UNKNOWN_EPOCH"}},
 		{method: get, path: "/v1/flight/equivocations", kind: read, handle: getEquivocations, summary: "Evidence of two signed histories under one stream.", answer: app.List[app.EvidenceView]{}, query: paged},

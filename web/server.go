@@ -103,7 +103,8 @@ type Server struct {
 	reads      *limiter
 	large      chan struct{} // a place for each large body in memory
 	deadlines  *deadlines
-	streams    *streams   // readers of events
+	streams    *streams // readers of events
+	exports    exports
 	patience   *deadlines // of the operator's requests, which may wait for the chain
 	metrics    *metrics
 	unrouted   *routeCounters // of what no route answered
