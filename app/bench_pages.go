@@ -179,6 +179,9 @@ func (o *BenchPagesOptions) measure(ctx context.Context, node *load.Child, targe
 	if err != nil {
 		return err
 	}
+	if err := feed(ctx, node); err != nil {
+		return err
+	}
 	warm, err := series(ctx, node, targets, o.Requests)
 	if err != nil {
 		return err
@@ -236,6 +239,16 @@ func series(ctx context.Context, node *load.Child, targets []pageTarget, n int) 
 		out[of[i]] = append(out[of[i]], a)
 	}
 	return out, nil
+}
+
+// feed sends a few batches, so that the front page has events to show.
+func feed(ctx context.Context, node *load.Child) error {
+	bodies, _, err := load.Bodies(16, 8, uint64(time.Now().Unix()))
+	if err != nil {
+		return err
+	}
+	_, err = load.Bulk(ctx, node.URL, bodies, BulkChunk)
+	return err
 }
 
 // few keeps the first n addresses of each target.
