@@ -183,6 +183,7 @@ CREATE TABLE step (
 	UNIQUE (stream_id, seq)
 ) STRICT;
 CREATE INDEX step_by_agent ON step (agent_id, id);
+CREATE INDEX step_by_state ON step (agent_id, state, id);
 CREATE INDEX step_by_tx ON step (chain_id, tx_hash, id) WHERE tx_hash IS NOT NULL;
 
 -- Field values that are kept: the opened claim always, others where the agent

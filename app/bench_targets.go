@@ -278,7 +278,7 @@ func (s *surveyor) steps(ctx context.Context) error {
 			continue
 		}
 		err := s.st.View(ctx, func(tx *store.ReadTx) error {
-			rows, _, err := tx.Steps(ctx, a.Address, store.Page{Limit: 20})
+			rows, _, err := tx.Steps(ctx, a.Address, "", store.Page{Limit: 20})
 			for _, r := range rows {
 				pages = append(pages, fmt.Sprintf("/agents/%s/%s/%d", r.Agent, url.PathEscape(r.Stream), r.Seq))
 				hashes = append(hashes, r.Hash.String())

@@ -90,6 +90,48 @@ func TestVerdicts(t *testing.T) {
 	if err != nil || ag.DevField.Confirmed != 2 || ag.DevField.Contradicted != 1 || ag.Field.Rating != nil || ag.OpenedSteps != 7 || ag.Coverage != 1 {
 		t.Errorf("agent = %+v, %v; want 2 confirmed and 1 contradicted on dev, no public rating, coverage 1", ag, err)
 	}
+	for state, want := range map[flight.State]int{"": 7, flight.Confirmed: 2, flight.Contradicted: 1, flight.Unverifiable: 4} {
+		l, err := r.app.Steps(t.Context(), a.key.Address(), state, Page{Limit: 50})
+		if err != nil || len(l.Items) != want {
+			t.Errorf("steps with verdict %q: %d, %v; want %d", state, len(l.Items), err, want)
+		}
+		for _, v := range l.Items {
+			if state != "" && v.Verdict.State != state {
+				t.Errorf("a step with verdict %s is listed under %s", v.Verdict.State, state)
+			}
+		}
+	}
+}
+
+func TestAnchoring(t *testing.T) {
+	r := newRig(t, nil)
+	a, other := newAuthor(t, "main"), newAuthor(t, "main")
+	deliver := func(a *author, n int) {
+		for range n {
+			a.step(t, nil, 0, nil)
+			r.mustIngest(a.batch(t, flight.EIP712))
+		}
+	}
+	check := func(batches, waiting uint64, anchored bool) {
+		t.Helper()
+		v, err := r.app.Anchoring(t.Context(), a.key.Address())
+		if err != nil || v.Batches != batches || v.Waiting != waiting || (v.Last != nil) != anchored {
+			t.Errorf("%+v, %v; want %d batches, %d waiting, anchored %t", v, err, batches, waiting, anchored)
+		}
+	}
+	if _, err := r.app.Anchoring(t.Context(), a.key.Address()); !errors.Is(err, ErrUnknownAgent) {
+		t.Errorf("nobody: %v", err)
+	}
+	deliver(a, 2)
+	deliver(other, 3)
+	check(2, 2, false)
+	if _, err := r.app.AnchorNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(2, 0, true)
+	deliver(a, 1)
+	deliver(other, 1)
+	check(3, 1, true)
 }
 
 func TestOneTransactionCountsOnce(t *testing.T) {

@@ -271,6 +271,13 @@ type AgentView struct {
 	Binding       string            `json:"binding"` // "unbound" until builds exist
 }
 
+// AnchoringView says how far the batches of a key are anchored.
+type AnchoringView struct {
+	Batches uint64    `json:"batches"`
+	Waiting uint64    `json:"waiting"` // in no epoch, at least: among the 4,096 that go next
+	Last    *EpochRef `json:"last"`    // the newest epoch in a block, of the stream that was seen last; null for none
+}
+
 // StreamView is one stream: what a recorder reads before it signs.
 type StreamView struct {
 	Agent      flight.Address `json:"agent"`

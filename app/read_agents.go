@@ -76,14 +76,15 @@ func replayJSON(ctx context.Context, tx *store.ReadTx, s *store.Step) (json.RawM
 	return json.Marshal(v)
 }
 
-// Steps lists the disclosed steps of a key, newest first.
-func (a *App) Steps(ctx context.Context, agent flight.Address, p Page) (List[StepView], error) {
+// Steps lists the disclosed steps of a key, newest first: all where state is empty,
+// else those with that verdict.
+func (a *App) Steps(ctx context.Context, agent flight.Address, state flight.State, p Page) (List[StepView], error) {
 	l := List[StepView]{Items: []StepView{}}
 	err := a.view(ctx, ErrUnknownAgent, func(tx *store.ReadTx) error {
 		if _, err := tx.Agent(ctx, agent); err != nil {
 			return err
 		}
-		rows, next, err := tx.Steps(ctx, agent, page(p))
+		rows, next, err := tx.Steps(ctx, agent, state, page(p))
 		l.Next = next
 		epochs := &epochFinder{tx: tx}
 		for i := range rows {
@@ -238,4 +239,49 @@ func (a *App) StreamBatches(ctx context.Context, agent flight.Address, name stri
 		return err
 	})
 	return l, err
+}
+
+// How far Anchoring looks.
+const (
+	maxPendingLook  = 4096 // batches in no epoch
+	maxAnchoredLook = 64   // newest batches of the stream that was seen last
+)
+
+// Anchoring says how far the batches of a key are anchored, or UNKNOWN_AGENT.
+func (a *App) Anchoring(ctx context.Context, agent flight.Address) (AnchoringView, error) {
+	var v AnchoringView
+	err := a.view(ctx, ErrUnknownAgent, func(tx *store.ReadTx) error {
+		row, err := tx.Agent(ctx, agent)
+		if err != nil {
+			return err
+		}
+		v.Batches = row.Batches
+		if v.Waiting, err = tx.PendingOf(ctx, agent, maxPendingLook); err != nil {
+			return err
+		}
+		v.Last, err = lastAnchored(ctx, tx, agent)
+		return err
+	})
+	return v, err
+}
+
+// lastAnchored returns the epoch of the newest batch that is in a block, nil where it
+// finds none.
+func lastAnchored(ctx context.Context, tx *store.ReadTx, agent flight.Address) (*EpochRef, error) {
+	streams, _, err := tx.Streams(ctx, agent, store.Page{Limit: 1})
+	if err != nil || len(streams) == 0 {
+		return nil, err
+	}
+	rows, _, err := tx.StreamBatches(ctx, agent, streams[0].Name, store.Page{Limit: maxAnchoredLook})
+	epochs := &epochFinder{tx: tx}
+	for i := range rows {
+		if err != nil {
+			return nil, err
+		}
+		var ref *EpochRef
+		if ref, err = epochs.ref(ctx, rows[i].Position); err == nil && ref != nil && inBlock(store.EpochState(ref.State)) {
+			return ref, nil
+		}
+	}
+	return nil, err
 }

@@ -86,6 +86,15 @@ func (r *ReadTx) Pending(ctx context.Context, limit int) ([]Batch, error) {
 		selectBatch+` WHERE b.position > coalesce((SELECT max(last_position) FROM epoch), 0) ORDER BY b.position LIMIT ?`, limit)
 }
 
+// PendingOf counts the batches of a key that are in no epoch, among the first limit
+// of all that are in none.
+func (r *ReadTx) PendingOf(ctx context.Context, agent flight.Address, limit int) (n uint64, err error) {
+	err = r.one(ctx, []any{num(&n)}, `WITH last(position) AS (SELECT coalesce(max(last_position), 0) FROM epoch)
+		SELECT count(*) FROM last CROSS JOIN batch b ON b.position > last.position AND b.position <= last.position + ?
+		CROSS JOIN stream s ON s.id = b.stream_id WHERE s.agent_id = (SELECT id FROM agent WHERE address = ?)`, limit, agent[:])
+	return n, err
+}
+
 // Epoch returns an epoch by its number, or [ErrNotFound].
 func (r *ReadTx) Epoch(ctx context.Context, id uint64) (Epoch, error) {
 	return first(ctx, r, scanEpoch, selectEpoch+` WHERE id = ?`, id)

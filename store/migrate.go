@@ -54,6 +54,8 @@ SELECT id, chain_id, tx_hash, prefix, step, state, state <> 'queued', CASE state
 DROP TABLE replay_2;
 CREATE INDEX replay_by_time ON replay (at);
 CREATE INDEX replay_by_state ON replay (state, at);`,
+	// Opened steps can be listed by their verdict.
+	`CREATE INDEX step_by_state ON step (agent_id, state, id);`,
 }
 
 // migrate creates the schema in an empty file or runs the steps that an older one

@@ -222,10 +222,10 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 		drop(tx.Gaps(ctx, agent, "a", 9)), drop(tx.LastGaps(ctx, agent, "a", 9)), drop(tx.Agent(ctx, agent)), drop3(tx.Agents(ctx, p)), drop(tx.Counts(ctx)),
 		drop3(tx.EvidenceList(ctx, nil, p)), drop3(tx.EvidenceList(ctx, &agent, p)), drop(tx.EvidenceByID(ctx, 1)),
 		drop(tx.Evidence(ctx, agent, "a", 0)), drop(tx.LatestEvidence(ctx, agent)),
-		drop(tx.Pending(ctx, 9)), drop(tx.Epoch(ctx, 1)), drop(tx.EpochByRoot(ctx, hash)), drop(tx.EpochOf(ctx, 1)), drop3(tx.Epochs(ctx, p)),
+		drop(tx.Pending(ctx, 9)), drop(tx.PendingOf(ctx, agent, 9)), drop(tx.Epoch(ctx, 1)), drop(tx.EpochByRoot(ctx, hash)), drop(tx.EpochOf(ctx, 1)), drop3(tx.Epochs(ctx, p)),
 		drop(tx.OpenEpochs(ctx)), drop(tx.EpochMembers(ctx, 1)), drop(tx.EpochEvents(ctx, 1)), drop(tx.EpochTxs(ctx, 1)), drop(tx.GasSince(ctx, 1)),
 		func() error { _, _, err := tx.HighestOpenNonce(ctx, 1, agent); return err }(),
-		drop(tx.Step(ctx, hash)), drop(tx.StepAt(ctx, agent, "a", 1)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)), drop3(tx.Steps(ctx, agent, p)), drop3(tx.StreamSteps(ctx, agent, "a", p)),
+		drop(tx.Step(ctx, hash)), drop(tx.StepAt(ctx, agent, "a", 1)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)), drop3(tx.Steps(ctx, agent, "", p)), drop3(tx.Steps(ctx, agent, flight.Confirmed, p)), drop3(tx.StreamSteps(ctx, agent, "a", p)),
 		drop(tx.StepsOfTx(ctx, 1, hash)), drop(tx.Tallies(ctx, agent)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)),
 		drop(tx.Recheck(ctx, 1, hash)), drop(tx.RecheckOpen(ctx, agent)), drop(tx.DueRechecks(ctx, 1<<50, 9)),
 		drop(tx.Replay(ctx, 1, hash, "full")), drop(tx.ReplayOf(ctx, 1, hash)), drop(tx.ReplaysOpen(ctx)),
@@ -233,5 +233,6 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 		drop(tx.CronRuns(ctx, "a", 9)), drop(tx.Meta(ctx, "k")),
 		drop(tx.Mark(ctx)), drop(tx.StreamAfter(ctx, agent, "")), drop(tx.StreamFrom(ctx, agent, "a", 1, Mark{Position: 9}, 9)), drop(tx.ReceiptGroup(ctx, 1)),
 		func() error { _, _, err := tx.StepsAfter(ctx, agent, 0, Mark{Step: 9}, 9); return err }(), drop(tx.EvidenceAfter(ctx, agent, 0, Mark{Evidence: 9}, 9)),
+		drop(tx.LatestSteps(ctx, 9)), drop(tx.BatchesSince(ctx, 5)),
 	)
 }

@@ -88,7 +88,7 @@ func TestPages(t *testing.T) {
 		"Evidence":      lister(func(tx *ReadTx, p Page) ([]Evidence, string, error) { return tx.EvidenceList(ctx, nil, p) }, func(e Evidence) any { return e.ID }),
 		"EvidenceOf":    lister(func(tx *ReadTx, p Page) ([]Evidence, string, error) { return tx.EvidenceList(ctx, &agent, p) }, func(e Evidence) any { return e.Index }),
 		"Epochs":        lister(func(tx *ReadTx, p Page) ([]Epoch, string, error) { return tx.Epochs(ctx, p) }, func(e Epoch) any { return e.ID }),
-		"Steps":         lister(func(tx *ReadTx, p Page) ([]Step, string, error) { return tx.Steps(ctx, agent, p) }, func(s Step) any { return s.Hash }),
+		"Steps":         lister(func(tx *ReadTx, p Page) ([]Step, string, error) { return tx.Steps(ctx, agent, "", p) }, func(s Step) any { return s.Hash }),
 		"StreamSteps":   lister(func(tx *ReadTx, p Page) ([]Step, string, error) { return tx.StreamSteps(ctx, agent, "a", p) }, func(s Step) any { return s.Seq }),
 	} {
 		read(t, s, func(tx *ReadTx) error {

@@ -114,15 +114,18 @@ func (r *ReadTx) stepWhere(ctx context.Context, where string, args ...any) (Step
 	return steps[0], nil
 }
 
-// Steps lists the opened steps of a key, the last opened first. An unknown key is
-// an empty list.
-func (r *ReadTx) Steps(ctx context.Context, agent flight.Address, p Page) ([]Step, string, error) {
+// Steps lists the opened steps of a key, the last opened first: all where state is
+// empty, else those with that verdict. An unknown key is an empty list.
+func (r *ReadTx) Steps(ctx context.Context, agent flight.Address, state flight.State, p Page) ([]Step, string, error) {
 	below, err := p.below()
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err := r.steps(ctx, ` WHERE t.agent_id = (SELECT id FROM agent WHERE address = ?) AND t.id < ? ORDER BY t.id DESC LIMIT ?`,
-		agent[:], below, p.limit()+1)
+	where, args := ` WHERE t.agent_id = (SELECT id FROM agent WHERE address = ?)`, []any{agent[:]}
+	if state != "" {
+		where, args = where+` AND t.state = ?`, append(args, string(state))
+	}
+	rows, err := r.steps(ctx, where+` AND t.id < ? ORDER BY t.id DESC LIMIT ?`, append(args, below, p.limit()+1)...)
 	rows, next := page(rows, p.limit(), func(t Step) string { return cursor(t.id) })
 	return rows, next, err
 }

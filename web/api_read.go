@@ -59,8 +59,17 @@ func getReplay(s *Server, c *fiber.Ctx) error     { return byHash(c, "stepHash",
 func getStep(s *Server, c *fiber.Ctx) error       { return byHash(c, "stepHash", s.node.Step) }
 func getAgents(s *Server, c *fiber.Ctx) error     { return byPage(c, s.node.Agents) }
 func getStreams(s *Server, c *fiber.Ctx) error    { return byAgent(c, s.node.Streams) }
-func getSteps(s *Server, c *fiber.Ctx) error      { return byAgent(c, s.node.Steps) }
 func getEpochs(s *Server, c *fiber.Ctx) error     { return byPage(c, s.node.Epochs) }
+
+func getSteps(s *Server, c *fiber.Ctx) error {
+	state, err := queryVerdict(c)
+	if err != nil {
+		return err
+	}
+	return byAgent(c, func(ctx context.Context, a flight.Address, p app.Page) (app.List[app.StepView], error) {
+		return s.node.Steps(ctx, a, state, p)
+	})
+}
 
 func getAgent(s *Server, c *fiber.Ctx) error {
 	a, err := paramAgent(c)

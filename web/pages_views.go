@@ -142,7 +142,7 @@ func pageAgent(s *Server, c *fiber.Ctx) error {
 		return err
 	}
 	streams, err1 := s.node.Streams(ctx, a, first)
-	steps, err2 := s.node.Steps(ctx, a, first)
+	steps, err2 := s.node.Steps(ctx, a, "", first)
 	conflicts, err3 := s.node.Equivocations(ctx, &a, first)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err

@@ -113,6 +113,18 @@ func queryFlag(c *fiber.Ctx, name string) (bool, error) {
 	return true, nil
 }
 
+// queryVerdict returns the verdict that a list is narrowed to, empty for all.
+func queryVerdict(c *fiber.Ctx) (flight.State, error) {
+	v, err := queryValue(c, "verdict")
+	switch s := flight.State(v); {
+	case err != nil:
+		return "", err
+	case v == "", s == flight.Confirmed, s == flight.Contradicted, s == flight.Unverifiable:
+		return s, nil
+	}
+	return "", badField("verdict", "verdict must be confirmed, contradicted or unverifiable")
+}
+
 // queryPage returns which part of a list is asked for. The cursor is opaque here;
 // the store judges it.
 func queryPage(c *fiber.Ctx) (app.Page, error) {
