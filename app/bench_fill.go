@@ -35,9 +35,9 @@ type fill struct {
 // fillSpan is how long the filled node has been running.
 const fillSpan = 30 * 24 * time.Hour
 
-// fillMark is the key of the application's facts that tells a filled database from
-// an operator's, in which nothing may be measured by writing.
-const fillMark = "bench.pages"
+// fillMark is the file that tells a directory with a filled database from an
+// operator's, which no benchmark opens or writes to. It is made at the end.
+const fillMark = "filled-by-bench"
 
 // A fillGroup is what is written in one transaction: the batches of one epoch.
 type fillGroup struct {
@@ -60,7 +60,7 @@ type fillRow struct {
 }
 
 // fillPages makes a data directory with its keys and database.
-func fillPages(ctx context.Context, dir, schema string, batches, steps int) (err error) {
+func fillPages(ctx context.Context, dir, schema string, batches, steps int) error {
 	if _, err := OpenDir(dir); err != nil {
 		return err
 	}
@@ -75,8 +75,10 @@ func fillPages(ctx context.Context, dir, schema string, batches, steps int) (err
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.st.Close()) }()
-	return f.run(ctx)
+	if err := errors.Join(f.run(ctx), f.st.Close()); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, fillMark), nil, 0o600)
 }
 
 // run plans and signs the next group while the store writes the one before.
@@ -97,7 +99,7 @@ func (f *fill) run(ctx context.Context) error {
 	if err := <-planned; err != nil {
 		return err
 	}
-	return f.st.Update(ctx, func(tx *store.Tx) error { return errors.Join(f.crons(ctx, tx), tx.SetMeta(ctx, fillMark, []byte{1})) })
+	return f.st.Update(ctx, func(tx *store.Tx) error { return f.crons(ctx, tx) })
 }
 
 func (f *fill) produce(ctx context.Context, groups chan<- *fillGroup) error {
@@ -261,18 +263,14 @@ func (f *fill) crons(ctx context.Context, tx *store.Tx) error {
 }
 
 // filled reports whether a data directory has a database that fillPages made; one
-// of an operator is an error.
-func filled(ctx context.Context, dir, schema string) (bool, error) {
+// with another database is an error.
+func filled(dir string) (bool, error) {
 	if _, err := os.Stat(filepath.Join(dir, store.FileName)); errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	st, err := store.Open(ctx, store.Options{Dir: dir, Schema: schema, Now: time.Now, MustExist: true})
-	if err != nil {
-		return false, err
-	}
-	err = st.View(ctx, func(tx *store.ReadTx) error { _, err := tx.Meta(ctx, fillMark); return err })
-	if errors.Is(err, store.ErrNotFound) {
+	_, err := os.Stat(filepath.Join(dir, fillMark))
+	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%w: %s is not one that this benchmark has filled to its end; name another, or none", ErrDataDir, dir)
 	}
-	return err == nil, errors.Join(err, st.Close())
+	return err == nil, err
 }

@@ -93,10 +93,7 @@ func BenchPages(ctx context.Context, o BenchPagesOptions) (_ *BenchPagesReport, 
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		o.Data = filepath.Join(dir, "data")
 	}
-	if err := o.fill(ctx, r); err != nil {
-		return nil, err
-	}
-	targets, err := o.look(ctx, r)
+	targets, err := o.prepare(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +125,26 @@ func (o *BenchPagesOptions) defaults() {
 	}
 }
 
+// prepare fills the directory and looks what there is to ask for, while no other
+// process has it.
+func (o *BenchPagesOptions) prepare(ctx context.Context, r *BenchPagesReport) (targets []pageTarget, err error) {
+	if _, err := OpenDir(o.Data); err != nil {
+		return nil, err
+	}
+	lock, err := store.LockDir(o.Data)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := o.fill(ctx, r); err != nil {
+		return nil, err
+	}
+	return o.look(ctx, r)
+}
+
 // fill makes the database unless an earlier run has.
 func (o *BenchPagesOptions) fill(ctx context.Context, r *BenchPagesReport) error {
-	done, err := filled(ctx, o.Data, o.Schema)
+	done, err := filled(o.Data)
 	if err != nil || done {
 		return err
 	}

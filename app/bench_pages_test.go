@@ -20,13 +20,13 @@ func TestFillPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	if done, err := filled(t.Context(), dir, string(schema)); done || err != nil {
+	if done, err := filled(dir); done || err != nil {
 		t.Fatalf("an absent directory: %v, %v", done, err)
 	}
 	if err := fillPages(t.Context(), dir, string(schema), 3000, 200); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := filled(t.Context(), dir, string(schema)); !done || err != nil {
+	if done, err := filled(dir); !done || err != nil {
 		t.Fatalf("a filled directory: %v, %v", done, err)
 	}
 	if err := store.Check(t.Context(), filepath.Join(dir, store.FileName)); err != nil {
@@ -90,8 +90,17 @@ func TestFilledRefusesOthers(t *testing.T) {
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := filled(t.Context(), dir, string(schema)); done || !errors.Is(err, ErrDataDir) {
-		t.Errorf("an operator's directory: %v, %v; want ErrDataDir", done, err)
+	o := BenchPagesOptions{Data: dir, Schema: string(schema)}
+	if _, err := BenchPages(t.Context(), o); !errors.Is(err, ErrDataDir) {
+		t.Errorf("an operator's directory: %v, want ErrDataDir", err)
+	}
+	lock, err := store.LockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := BenchPages(t.Context(), o); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("a directory in use: %v, want ErrLocked", err)
 	}
 }
 
