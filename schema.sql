@@ -185,6 +185,8 @@ CREATE TABLE step (
 CREATE INDEX step_by_agent ON step (agent_id, id);
 CREATE INDEX step_by_state ON step (agent_id, state, id);
 CREATE INDEX step_by_tx ON step (chain_id, tx_hash, id) WHERE tx_hash IS NOT NULL;
+-- Blocks of final verdicts, to be held against the chain after a reorganisation.
+CREATE INDEX step_final ON step (chain_id, block_number, block_hash) WHERE final = 1;
 
 -- Field values that are kept: the opened claim always, others where the agent
 -- published them.

@@ -237,9 +237,11 @@ func backoff(attempts int) time.Duration {
 	return d + rand.N(d/4+1)
 }
 
-// recheckDue is the recheck cron: one question a distinct transaction, fair among
-// agents. A chain that does not answer rests for the run.
+// recheckDue is the recheck cron: final verdicts whose blocks left their chain
+// re-open, then one question a distinct transaction, fair among agents. A chain that
+// does not answer rests for the run.
 func (a *App) recheckDue(ctx context.Context) (string, error) {
+	reopened, last := a.reopenAll(ctx)
 	var due []store.RecheckJob
 	err := a.store.View(ctx, func(tx *store.ReadTx) error {
 		var err error
@@ -247,11 +249,10 @@ func (a *App) recheckDue(ctx context.Context) (string, error) {
 		return err
 	})
 	if err != nil || len(due) == 0 {
-		return "", outward(err)
+		return "", errors.Join(last, outward(err))
 	}
 	failed := map[uint64]int{}
 	asked := 0
-	var last error
 	for _, j := range due {
 		if failed[j.ChainID] >= chainPatience {
 			continue
@@ -267,7 +268,11 @@ func (a *App) recheckDue(ctx context.Context) (string, error) {
 		}
 		failed[j.ChainID] = 0
 	}
-	return fmt.Sprintf("%d of %d open transactions asked for", asked, len(due)), last
+	note := fmt.Sprintf("%d of %d open transactions asked for", asked, len(due))
+	if reopened > 0 {
+		note += fmt.Sprintf(", %d of them for their block left the chain", reopened)
+	}
+	return note, last
 }
 
 // rests remembers how long each chain's node asked to be left alone.

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -180,4 +182,113 @@ func TestRecheckByOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(flight.Unverifiable, false)
+}
+
+// TestReopened takes blocks with final verdicts off the chain: the next run of the cron
+// finds out which, whatever their depth, and asks about no others.
+func TestReopened(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		refill  int // blocks that are mined in place of those that left
+		marked  bool
+		deep    bool // the older of two payments leaves too
+		settled int  // how many of the two stay confirmed
+	}{
+		{"the newest, and the chain is shorter", 0, true, false, 1},
+		{"the newest, replaced by more blocks", 6, true, false, 1},
+		{"both", 9, true, true, 0},
+		{"both, and the node had no mark", 9, false, true, 0},
+		{"none", -1, true, false, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			a := newAuthor(t, "main")
+			payee := common.Address{0xad}
+			pay := func(wei int64) flight.Hash {
+				sent := r.transact(a, payee, big.NewInt(wei), nil)
+				return r.opened(a, &flight.Claim{Kind: flight.ClaimNative, To: flight.Address(payee), Amount: big.NewInt(wei)}, &sent)
+			}
+			run := func(want string) {
+				t.Helper()
+				if note, err := r.app.recheckDue(t.Context()); err != nil || note != want {
+					t.Fatalf("run: %q, %v; want %q", note, err, want)
+				}
+			}
+			r.transact(a, payee, big.NewInt(1), nil) // funds the author
+			deep := r.rpc("evm_snapshot")
+			steps := []flight.Hash{pay(2)}
+			shallow := r.rpc("evm_snapshot")
+			steps = append(steps, pay(3))
+			if c.marked {
+				run("")
+			}
+			switch {
+			case c.deep:
+				r.rpc("evm_revert", deep)
+			case c.refill >= 0:
+				r.rpc("evm_revert", shallow)
+			}
+			other := newAuthor(t, "other")
+			for range c.refill {
+				r.transact(other, payee, big.NewInt(1), nil)
+			}
+			if gone := len(steps) - c.settled; gone > 0 {
+				run(fmt.Sprintf("%d of %d open transactions asked for, %d of them for their block left the chain", gone, gone, gone))
+			}
+			run("")
+			settled := 0
+			for _, s := range steps {
+				v, err := r.app.Step(t.Context(), s)
+				if err != nil || v.Verdict.Final != (v.Verdict.State == flight.Confirmed) {
+					t.Fatalf("verdict = %+v, %v", v.Verdict, err)
+				}
+				if v.Verdict.Final {
+					settled++
+				}
+			}
+			if settled != c.settled {
+				t.Errorf("%d verdicts stay final, want %d", settled, c.settled)
+			}
+		})
+	}
+}
+
+// A lagging chain is a node that has not yet seen the newest blocks.
+type laggingChain struct {
+	Chain
+	head uint64
+}
+
+func (l laggingChain) BlockNumber(context.Context) (uint64, error) { return l.head, nil }
+
+func (l laggingChain) HeaderByNumber(ctx context.Context, n uint64) (chain.Header, error) {
+	if n > l.head {
+		return chain.Header{}, chain.ErrNotFound
+	}
+	return l.Chain.HeaderByNumber(ctx, n)
+}
+
+// TestLaggingNodeReopensNothing asks a node that is behind the one that judged.
+func TestLaggingNodeReopensNothing(t *testing.T) {
+	r := newRig(t, func(c *Config, _ *Deps) { c.RPCURL = []string{"http://127.0.0.1:1"} }) // the chain counts as another's
+	a := newAuthor(t, "main")
+	sent := r.transact(a, common.Address{0xae}, big.NewInt(4), nil)
+	step := r.opened(a, &flight.Claim{Kind: flight.ClaimNative, To: flight.Address{0xae}, Amount: big.NewInt(4)}, &sent)
+	head, err := r.client.BlockNumber(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, marked := range []bool{false, true} {
+		r.app.chains[31337] = laggingChain{r.client, head - 1}
+		if note, err := r.app.recheckDue(t.Context()); note != "" || err != nil {
+			t.Errorf("marked %v: %q, %v", marked, note, err)
+		}
+		r.app.chains[31337] = r.client
+		if note, err := r.app.recheckDue(t.Context()); note != "" || err != nil {
+			t.Errorf("marked %v, once it has caught up: %q, %v", marked, note, err)
+		}
+	}
+	if v, err := r.app.Step(t.Context(), step); err != nil || !v.Verdict.Final {
+		t.Errorf("verdict = %+v, %v; want final", v.Verdict, err)
+	}
 }

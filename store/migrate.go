@@ -56,6 +56,8 @@ CREATE INDEX replay_by_time ON replay (at);
 CREATE INDEX replay_by_state ON replay (state, at);`,
 	// Opened steps can be listed by their verdict.
 	`CREATE INDEX step_by_state ON step (agent_id, state, id);`,
+	// Final verdicts are found by their block.
+	`CREATE INDEX step_final ON step (chain_id, block_number, block_hash) WHERE final = 1;`,
 }
 
 // migrate creates the schema in an empty file or runs the steps that an older one

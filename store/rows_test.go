@@ -529,6 +529,40 @@ func TestRecheckFair(t *testing.T) {
 	}
 }
 
+func TestFinalBlocks(t *testing.T) {
+	s, ctx := fresh(t), t.Context()
+	put(t, s, testBatch(1, "a", 0))
+	here, gone := testHash("here"), testHash("gone")
+	txs := []flight.Hash{testHash("tx", 0), testHash("tx", 1), testHash("tx", 1)}
+	for i, v := range []StepVerdict{
+		{BlockNumber: 7, BlockHash: here, Final: true},
+		{BlockNumber: 7, BlockHash: gone, Final: true}, {BlockNumber: 7, BlockHash: gone, Final: true}, // of one transaction
+	} {
+		st := testStep(1, uint64(i), 1, flight.ClaimNative, &txs[i])
+		v.StepHash, v.Verdict.State = st.Hash, flight.Confirmed
+		update(t, s, func(tx *Tx) error { return errors.Join(tx.UpsertStep(ctx, st), tx.SetVerdict(ctx, v)) })
+	}
+	for _, c := range []struct {
+		chain, below uint64
+		want         uint64
+		err          error
+	}{{1, 8, 7, nil}, {1, 7, 0, ErrNotFound}, {2, 8, 0, ErrNotFound}} {
+		read(t, s, func(tx *ReadTx) error {
+			if got, err := tx.FinalBlockBelow(ctx, c.chain, c.below); got != c.want || !errors.Is(err, c.err) {
+				t.Errorf("below %d of chain %d: %d, %v", c.below, c.chain, got, err)
+			}
+			return nil
+		})
+	}
+	read(t, s, func(tx *ReadTx) error {
+		off, err := tx.FinalTxsOff(ctx, 1, 7, here, 9)
+		if want := []ClaimedTx{{txs[1], testAgent(1)}}; !slices.Equal(off, want) {
+			t.Errorf("off the chain: %v, want %v", off, want)
+		}
+		return err
+	})
+}
+
 func TestReplays(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
