@@ -49,6 +49,12 @@ type world struct {
 // newNode opens a real node in a directory of its own.
 func newNode(t testing.TB) (*app.App, string) {
 	t.Helper()
+	return openNode(t, func(*app.Deps) {})
+}
+
+// openNode does so with parts that a test adapts.
+func openNode(t testing.TB, adapt func(*app.Deps)) (*app.App, string) {
+	t.Helper()
 	ctx, log := context.Background(), slog.New(slog.DiscardHandler)
 	var cfg app.Config
 	cfg.Flags(pflag.NewFlagSet("test", pflag.ContinueOnError))
@@ -66,7 +72,9 @@ func newNode(t testing.TB) (*app.App, string) {
 	chains, err := app.OpenChains(ctx, cfg, keys, log)
 	check(t, err)
 	t.Cleanup(func() { check(t, chains.Close()); check(t, st.Close()) })
-	return app.New(cfg, app.Deps{Store: st, Keys: keys, Anchor: chains.Anchor, Chains: chains.ByID, Log: log, Now: time.Now, Version: "test"}), token
+	deps := app.Deps{Store: st, Keys: keys, Anchor: chains.Anchor, Chains: chains.ByID, Clients: chains.Clients, Log: log, Now: time.Now, Version: "test"}
+	adapt(&deps)
+	return app.New(cfg, deps), token
 }
 
 func check(t testing.TB, err error) {
