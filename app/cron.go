@@ -49,6 +49,9 @@ func newCrons() *crons {
 
 // Start runs the crons until ctx ends. [App.Wait] waits for the runs in flight.
 func (a *App) Start(ctx context.Context) error {
+	if err := a.recall(ctx); err != nil {
+		return err
+	}
 	l := cronLog{a.log}
 	// Recover goes innermost: in cron v3.0.1 a panic outside it would keep the
 	// token of SkipIfStillRunning, and the job would never run again.

@@ -26,7 +26,7 @@ const (
 // An Event is one thing that the node did, told after it was durable. Fields that
 // a kind lacks are zero.
 type Event struct {
-	Seq   uint64 // rises by one; starts at the unix microseconds of the node's start
+	Seq   uint64 // rises by one; a start of the node begins beyond all numbers of the one before
 	At    uint64 // unix ms
 	Kind  string
 	Agent flight.Address
@@ -72,6 +72,23 @@ func NewEvents(now time.Time) *Events {
 	return &Events{first: start, next: start}
 }
 
+// Begin gives an empty ring its first number and what it holds from the beginning,
+// oldest first.
+func (h *Events) Begin(first uint64, past []Event) {
+	h.mu.Lock()
+	h.first, h.next = first, first
+	h.mu.Unlock()
+	h.Publish(past...)
+}
+
+// Known reports whether a number is of this start of the node, or the one before its
+// first. What followed on another number cannot be told.
+func (h *Events) Known(seq uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return seq+1 >= h.first && seq < h.next
+}
+
 // Publish appends events and gives them their numbers.
 func (h *Events) Publish(events ...Event) {
 	if len(events) == 0 {
@@ -100,7 +117,7 @@ func (h *Events) Last() uint64 {
 
 // Since returns the events after a number, oldest first, at most the newest limit
 // of them, and how many in between are no longer known or were left out. A number
-// of an earlier start of the node counts as the one before the first event.
+// below the first counts as the one before it; see [Events.Known].
 func (h *Events) Since(seq uint64, limit int) (events []Event, missed uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,5 +154,5 @@ func (h *Events) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// Events returns the events of this node since it started.
+// Events returns the latest events of this node, some from before it started.
 func (a *App) Events() *Events { return a.events }

@@ -57,13 +57,15 @@ var errStreams = &app.Error{Code: "BUSY", Status: http.StatusServiceUnavailable,
 
 // getEvents streams events as server-sent events: an id is the event's number,
 // Last-Event-ID or ?since= resumes after one. A reader that fell behind is told
-// with the event "missed" how many events it did not get.
+// with the event "missed" how many events it did not get; one that has the number of
+// an earlier start of the node is told with the event "reload" to read the lists again,
+// and goes on with what happens next.
 func getEvents(s *Server, c *fiber.Ctx) error {
 	topics, err := queryTopics(c)
 	if err != nil {
 		return err
 	}
-	from, err := s.resumeAt(c)
+	from, known, err := s.resumeAt(c)
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func getEvents(s *Server, c *fiber.Ctx) error {
 	// The connection serves nothing else afterwards, so that reading from it tells
 	// when the reader goes.
 	c.Context().SetConnectionClose()
-	r := &reader{s: s, conn: c.Context().Conn(), topics: topics, at: from}
+	r := &reader{s: s, conn: c.Context().Conn(), topics: topics, at: from, lost: !known}
 	c.Context().Response.ImmediateHeaderFlush = true
 	c.Context().SetBodyStreamWriter(r.run)
 	return nil
@@ -101,24 +103,27 @@ func queryTopics(c *fiber.Ctx) ([]string, error) {
 	return topics, nil
 }
 
-// resumeAt is the number of the last event that the reader has. Without one the
-// stream begins with what happens next.
-func (s *Server) resumeAt(c *fiber.Ctx) (uint64, error) {
+// resumeAt is the number of the last event that the reader has, and whether this start
+// of the node gave it out. Without one the stream begins with what happens next.
+func (s *Server) resumeAt(c *fiber.Ctx) (at uint64, known bool, err error) {
 	v := c.Get("Last-Event-ID")
 	if v == "" {
-		var err error
 		if v, err = queryValue(c, "since"); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
+	events := s.node.Events()
 	if v == "" {
-		return s.node.Events().Last(), nil
+		return events.Last(), true, nil
 	}
 	n, ok := decimal(v, maxSeq)
 	if !ok {
-		return 0, badField("since", "since must be the id of an event")
+		return 0, false, badField("since", "since must be the id of an event")
 	}
-	return min(n, s.node.Events().Last()), nil
+	if !events.Known(n) {
+		return events.Last(), false, nil
+	}
+	return n, true, nil
 }
 
 // A reader follows the events on one connection.
@@ -127,6 +132,7 @@ type reader struct {
 	conn   net.Conn
 	topics []string
 	at     uint64 // number of the last event seen
+	lost   bool   // it asked for what follows on a number that says nothing here
 }
 
 // run writes until the reader goes or the server stops. fasthttp runs it in a
@@ -140,6 +146,9 @@ func (r *reader) run(w *bufio.Writer) {
 		r.watch(cancel)
 	}()
 	fmt.Fprintf(w, "retry: %d\n\n: connected\n\n", retryMs)
+	if r.lost {
+		fmt.Fprintf(w, "event: reload\nid: %d\ndata: {\"last\":%d}\n\n", r.at, r.at)
+	}
 	for r.flush(w) == nil && ctx.Err() == nil {
 		if r.deliver(w) != nil {
 			break

@@ -99,15 +99,28 @@ func TestStreamResumes(t *testing.T) {
 		{"/events/stream", "Last-Event-ID: 1001\r\n", "1002"},
 		{"/events/stream?since=1002", "", "1003"},
 		{"/events/stream?since=1000", "Last-Event-ID: 1003\r\n", "1004"},
-		{"/events/stream?since=5", "", "1000"}, // of an earlier start
+		{"/events/stream?since=999", "", "1000"}, // all that there is
 	} {
 		f := follow(t, addr, tt.path, tt.header)
 		if id, _ := f.next(); id != tt.first {
 			t.Errorf("%s %s begins at %s, want %s", tt.path, tt.header, id, tt.first)
 		}
 	}
+	for _, since := range []string{"5", "998", "1005", "9007199254740991"} { // of an earlier start, or of none
+		f := follow(t, addr, "/events/stream?since="+since)
+		f.until("event: reload")
+		if got := f.until("data: "); got != `{"last":1004}` {
+			t.Errorf("since %s: reload with %s", since, got)
+		}
+	}
+	late := follow(t, addr, "/events/stream", "Last-Event-ID: 5\r\n")
+	late.until("event: reload")
+	late.until("data: ")
 	for range 2000 {
 		node.events.Publish(app.Event{Kind: app.EventBatch})
+	}
+	if id, _ := late.next(); id < "1005" || id > "2905" { // and goes on with what comes
+		t.Errorf("after a reload the stream goes on with %s", id)
 	}
 	f := follow(t, addr, "/events/stream?since=1004")
 	if got := f.until("data: "); got != `{"missed":1900}` {

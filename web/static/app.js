@@ -134,6 +134,7 @@ function live (feed) {
     }
     source.onopen = beat
     source.addEventListener('beat', beat)
+    source.addEventListener('reload', () => location.reload()) // the node has started again, what is shown may lack something
     source.addEventListener('missed', e => say(`${JSON.parse(e.data).missed} events are not shown`))
     source.onmessage = m => {
       beat()
