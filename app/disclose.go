@@ -248,6 +248,11 @@ func rebuild(ctx context.Context, tx *store.ReadTx, row *store.Step, reveal bool
 	if err != nil {
 		return nil, err
 	}
+	return disclosureOf(&b, row, reveal)
+}
+
+// disclosureOf is rebuild where the step's batch is known.
+func disclosureOf(b *store.Batch, row *store.Step, reveal bool) (*flight.Disclosure, error) {
 	step, err := canon.Parse(row.Record, canon.MaxDepth)
 	if err != nil {
 		return nil, fmt.Errorf("stored step %s: %w", row.Hash, err)

@@ -46,7 +46,7 @@ func (a *App) Batch(ctx context.Context, id flight.Hash) (BatchView, error) {
 		if err != nil {
 			return err
 		}
-		if v, err = batchView(ctx, &epochFinder{tx: tx}, &b); err != nil {
+		if v, err = batchView(ctx, &finder{tx: tx}, &b); err != nil {
 			return err
 		}
 		r, err := tx.Receipt(ctx, b.Position)
@@ -56,22 +56,36 @@ func (a *App) Batch(ctx context.Context, id flight.Hash) (BatchView, error) {
 	return v, err
 }
 
-func batchView(ctx context.Context, epochs *epochFinder, b *store.Batch) (BatchView, error) {
+func batchView(ctx context.Context, epochs *finder, b *store.Batch) (BatchView, error) {
 	v := BatchView{BatchID: b.ID, Header: b.Batch.Header, Scheme: b.Batch.Scheme, Signature: b.Batch.Signature}
 	var err error
 	v.Epoch, err = epochs.ref(ctx, b.Position)
 	return v, err
 }
 
-// An epochFinder looks up the epochs of positions. It remembers the last one, in
-// which the neighbours in a list mostly are.
-type epochFinder struct {
-	tx   *store.ReadTx
-	last store.Epoch
+// A finder looks up the batches and epochs of positions. It remembers the last
+// ones, in which the neighbours in a list mostly are.
+type finder struct {
+	tx    *store.ReadTx
+	last  store.Epoch
+	batch store.Batch
+}
+
+// at returns the batch at a position.
+func (f *finder) at(ctx context.Context, position uint64) (*store.Batch, error) {
+	if f.batch.Position == position {
+		return &f.batch, nil
+	}
+	b, err := f.tx.BatchAt(ctx, position)
+	if err != nil {
+		return nil, err
+	}
+	f.batch = b
+	return &f.batch, nil
 }
 
 // of returns the epoch of a position, one without a state where it has none yet.
-func (f *epochFinder) of(ctx context.Context, position uint64) (*store.Epoch, error) {
+func (f *finder) of(ctx context.Context, position uint64) (*store.Epoch, error) {
 	if position >= f.last.First && position <= f.last.Last {
 		return &f.last, nil
 	}
@@ -84,7 +98,7 @@ func (f *epochFinder) of(ctx context.Context, position uint64) (*store.Epoch, er
 }
 
 // ref returns what points at the epoch of a position, nil where it has none yet.
-func (f *epochFinder) ref(ctx context.Context, position uint64) (*EpochRef, error) {
+func (f *finder) ref(ctx context.Context, position uint64) (*EpochRef, error) {
 	e, err := f.of(ctx, position)
 	if err != nil || e.State == "" {
 		return nil, err

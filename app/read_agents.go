@@ -26,18 +26,22 @@ func (a *App) step(ctx context.Context, find func(*store.ReadTx) (store.Step, er
 		if err != nil {
 			return err
 		}
-		v, err = stepView(ctx, &epochFinder{tx: tx}, &s)
+		v, err = stepView(ctx, &finder{tx: tx}, &s)
 		return err
 	})
 	return v, err
 }
 
-func stepView(ctx context.Context, epochs *epochFinder, s *store.Step) (StepView, error) {
+func stepView(ctx context.Context, near *finder, s *store.Step) (StepView, error) {
 	v := StepView{
 		StepHash: s.Hash, BatchID: s.BatchID, Step: s.Record, Opened: s.Opened, ReceivedAt: s.OpenedAt, Late: s.Late,
 		Verdict: chainVerdict(s), Claim: json.RawMessage("null"),
 	}
-	d, err := rebuild(ctx, epochs.tx, s, true)
+	b, err := near.at(ctx, s.Position)
+	if err != nil {
+		return v, err
+	}
+	d, err := disclosureOf(b, s, true)
 	if err != nil {
 		return v, err
 	}
@@ -52,10 +56,10 @@ func stepView(ctx context.Context, epochs *epochFinder, s *store.Step) (StepView
 	if claim != nil {
 		v.Claim = claim
 	}
-	if v.Replay, err = replayJSON(ctx, epochs.tx, s); err != nil {
+	if v.Replay, err = replayJSON(ctx, near.tx, s); err != nil {
 		return v, err
 	}
-	v.EpochOf, err = epochs.ref(ctx, s.Position)
+	v.EpochOf, err = near.ref(ctx, s.Position)
 	return v, err
 }
 
@@ -86,7 +90,7 @@ func (a *App) Steps(ctx context.Context, agent flight.Address, state flight.Stat
 		}
 		rows, next, err := tx.Steps(ctx, agent, state, page(p))
 		l.Next = next
-		epochs := &epochFinder{tx: tx}
+		epochs := &finder{tx: tx}
 		for i := range rows {
 			if err != nil {
 				return err
@@ -227,7 +231,7 @@ func (a *App) StreamBatches(ctx context.Context, agent flight.Address, name stri
 		}
 		rows, next, err := tx.StreamBatches(ctx, agent, name, page(p))
 		l.Next = next
-		epochs := &epochFinder{tx: tx}
+		epochs := &finder{tx: tx}
 		for i := range rows {
 			if err != nil {
 				return err
@@ -273,7 +277,7 @@ func lastAnchored(ctx context.Context, tx *store.ReadTx, agent flight.Address) (
 		return nil, err
 	}
 	rows, _, err := tx.StreamBatches(ctx, agent, streams[0].Name, store.Page{Limit: maxAnchoredLook})
-	epochs := &epochFinder{tx: tx}
+	epochs := &finder{tx: tx}
 	for i := range rows {
 		if err != nil {
 			return nil, err

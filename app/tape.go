@@ -93,7 +93,7 @@ func tapeRows(ctx context.Context, tx *store.ReadTx, v *TapeView) (rows []store.
 
 // tapeBatches takes the rows, newest first, that reach into the tape.
 func tapeBatches(ctx context.Context, tx *store.ReadTx, v *TapeView, rows []store.Batch) error {
-	epochs := &epochFinder{tx: tx}
+	epochs := &finder{tx: tx}
 	for i := range rows {
 		h := &rows[i].Batch.Header
 		if h.ToSeq < v.From {

@@ -25,6 +25,7 @@ type allowance struct{ step, text, why string }
 var allowances = []allowance{
 	{"SCAN CONSTANT ROW", "", "no table"},
 	{"SCAN 16-ROW VALUES CLAUSE", "INSERT INTO batch", "the rows that are given"},
+	{"SCAN j VIRTUAL TABLE", "FROM json_each(?) j", "the ids that are given"},
 	{"SCAN step", "INSERT INTO batch", "skipped while no foreign key is violated, which none is"},
 	{"SCAN (subquery-1)", "SELECT sum(g) FROM", "the anchoring transactions of a day"},
 	{"epoch_tx_by_time", "SELECT sum(g) FROM", "the anchoring transactions of a day"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 
 	"karatum/flight"
 )
@@ -151,31 +152,43 @@ func (r *ReadTx) StepsOfTx(ctx context.Context, chainID uint64, txHash flight.Ha
 // steps reads steps and what is kept open of them.
 func (r *ReadTx) steps(ctx context.Context, where string, args ...any) ([]Step, error) {
 	steps, err := list(ctx, r, scanStep, selectStep+where, args...)
-	for i := range steps {
-		if err == nil {
-			err = r.openings(ctx, &steps[i])
-		}
+	if err != nil || len(steps) == 0 {
+		return nil, err
 	}
-	return steps, err
+	return steps, r.openings(ctx, steps)
 }
 
-func (r *ReadTx) openings(ctx context.Context, t *Step) error {
+// openings reads what is kept open of steps, all of them in one statement.
+func (r *ReadTx) openings(ctx context.Context, steps []Step) error {
+	of := make(map[uint64]*Step, len(steps))
+	ids := []byte{'['}
+	for i := range steps {
+		of[steps[i].id] = &steps[i]
+		ids = strconv.AppendUint(ids, steps[i].id, 10)
+		ids = append(ids, ',')
+	}
+	ids[len(ids)-1] = ']'
 	return r.each(ctx, func(s scanner) error {
+		var id uint64
 		var field string
 		var doc []byte
-		if err := s.Scan(&field, &doc); err != nil {
+		if err := s.Scan(num(&id), &field, &doc); err != nil {
 			return err
 		}
-		if field == "claim" {
-			t.Claim = doc
-			return nil
-		}
-		if t.Reveals == nil {
-			t.Reveals = map[string]json.RawMessage{}
-		}
-		t.Reveals[field] = doc
+		of[id].open(field, doc)
 		return nil
-	}, `SELECT field, doc FROM opening WHERE step_id = ?`, t.id)
+	}, `SELECT o.step_id, o.field, o.doc FROM json_each(?) j CROSS JOIN opening o ON o.step_id = j.value`, string(ids))
+}
+
+func (t *Step) open(field string, doc []byte) {
+	if field == "claim" {
+		t.Claim = doc
+		return
+	}
+	if t.Reveals == nil {
+		t.Reveals = map[string]json.RawMessage{}
+	}
+	t.Reveals[field] = doc
 }
 
 // UpsertStep stores a proven step or adds to a stored one: opened fields, the
