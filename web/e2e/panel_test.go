@@ -316,6 +316,7 @@ func TestTakeAway(t *testing.T) {
 	b := newTab(t)
 	b.open(site.step(edge))
 	b.settled()
+	b.near()
 	name := eval[string](b, `document.querySelector('[data-save]').download`)
 	local := eval[string](b, `document.querySelector('[data-local]').href`)
 	if name != "step-4.json" || !strings.HasPrefix(local, "http://localhost:8080/verify#") {

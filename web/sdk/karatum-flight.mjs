@@ -1,7 +1,7 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: fe52b4a672957db5e71758ee40d453d829b6fa03300f2fbbca3150619b6336f7
+// sha256: ccb36aa9c6799158eb9e3417f74a679035c69a08b514e112cbc3a1babdb1e2b1
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
@@ -136,29 +136,18 @@ function decode(bytes) {
  * JSON.stringify would quietly lose (NaN, functions, Map, bigint) is refused.
  */
 export function canonicalJson(value, depth = MAX_DEPTH, bytes = MAX_BYTES) {
-  const parts = [];
-  let size = 0;
-  const put = (s) => { if ((size += s.length) > bytes) fail('TOO_LARGE', `over ${bytes} bytes of canonical JSON`); parts.push(s); };
   function write(v, level) {
     if (typeof v?.toJSON === 'function') v = v.toJSON();
-    if (v === null || typeof v === 'boolean' || typeof v === 'string') return put(JSON.stringify(v));
-    if (typeof v === 'number') return Number.isFinite(v) ? put(JSON.stringify(v)) : fail('NON_FINITE', `${v} is not JSON`);
+    if (v === null || typeof v === 'boolean' || typeof v === 'string' || Number.isFinite(v)) return JSON.stringify(v);
+    if (typeof v === 'number') fail('NON_FINITE', `${v} is not JSON`);
     const list = Array.isArray(v);
     if (!list && Object.prototype.toString.call(v) !== '[object Object]') fail('UNSUPPORTED_TYPE', `a ${typeof v} is not JSON; pass a string`);
-    if (level >= depth) fail('TOO_DEEP', `more than ${depth} containers inside each other`);
-    put(list ? '[' : '{');
-    const keys = list ? v : Object.keys(v).filter((k) => v[k] !== undefined).sort();
-    for (let i = 0; i < keys.length; i++) {
-      if (i > 0) put(',');
-      if (!list) { put(JSON.stringify(keys[i])); put(':'); }
-      write(list ? v[i] : v[keys[i]], level + 1);
-    }
-    put(list ? ']' : '}');
+    if (level === depth) fail('TOO_DEEP', `more than ${depth} containers inside each other`);
+    return list ? `[${Array.from(v, (e) => write(e, level + 1))}]`
+      : `{${Object.keys(v).filter((k) => v[k] !== undefined).sort().map((k) => `${JSON.stringify(k)}:${write(v[k], level + 1)}`)}}`;
   }
-  write(value, 0);
-  const text = parts.join('');
-  if (utf8(text).length > bytes) fail('TOO_LARGE', `over ${bytes} bytes of canonical JSON`);
-  return text;
+  const text = write(value, 0);
+  return utf8(text).length > bytes ? fail('TOO_LARGE', `over ${bytes} bytes of canonical JSON`) : text;
 }
 
 // ---- Keccak-256
@@ -229,11 +218,13 @@ const G = [0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798n, 
 const mod = (a, m = P) => { const r = a % m; return r < 0n ? r + m : r; };
 const toInt = (bytes) => BigInt(hex(bytes));
 
-function invert(a, m) {
-  let [r0, r1, t0, t1] = [m, mod(a, m), 0n, 1n];
-  while (r1 > 0n) { const q = r0 / r1; [r0, r1, t0, t1] = [r1, r0 - q * r1, t1, t0 - q * t1]; }
-  return mod(t0, m);
+/** a^e modulo m. */
+function power(a, e, m) {
+  let out = 1n;
+  for (const bit of e.toString(2)) { out = out * out % m; if (bit === '1') out = out * a % m; }
+  return out;
 }
+const invert = (a, m) => power(mod(a, m), m - 2n, m);
 
 function double(p) {
   if (!p) return null;
@@ -251,15 +242,11 @@ function add(p, q) {
   return [x3, mod(r * (v - x3) - s * hhh), mod(z1 * z2 * h)];
 }
 
-/** a*G + b*Q, four bits of both scalars at a time. */
+/** a*G + b*Q, a bit of both scalars at a time. */
 function multiply(a, b, q) {
-  const table = (p) => { const t = [null]; for (let i = 1; i < 16; i++) t.push(add(t[i - 1], p)); return t; };
-  const tg = table(G), tq = table(q);
+  const table = [null, G, q, add(G, q)];
   let sum = null;
-  for (let shift = 252n; shift >= 0n; shift -= 4n) {
-    for (let i = 0; i < 4; i++) sum = double(sum);
-    sum = add(add(sum, tg[Number(a >> shift & 15n)]), tq[Number(b >> shift & 15n)]);
-  }
+  for (let i = 255n; i >= 0n; i--) sum = add(double(sum), table[Number((a >> i & 1n) + 2n * (b >> i & 1n))]);
   return sum;
 }
 
@@ -276,7 +263,7 @@ const addressOf = ([x, y]) => hex(keccak256(word(x), word(y)).subarray(12));
  */
 export function decodeSignature(signature) {
   const raw = typeof signature === 'string' ? unhex(signature) : signature;
-  const bad = () => fail('SIGNATURE', 'not r||s||v with v in {0, 1, 27, 28} nor EIP-2098, or r or s out of range, or s high');
+  const bad = () => fail('SIGNATURE', 'not a signature of an accepted form');
   if (raw.length !== 64 && raw.length !== 65) bad();
   const v = raw.length === 64 ? raw[32] >> 7 : raw[64] % 27, top = raw.length === 64 ? 2n ** 255n : 2n ** 256n;
   const r = toInt(raw.subarray(0, 32)), s = toInt(raw.subarray(32, 64)) % top;
@@ -288,8 +275,7 @@ export function decodeSignature(signature) {
 export function recover(digest, signature) {
   const { r, s, parity } = decodeSignature(signature);
   const square = mod(r * r * r + 7n);
-  let y = 1n; // square^((P + 1) / 4), the root where there is one
-  for (const bit of ((P + 1n) / 4n).toString(2)) { y = mod(y * y); if (bit === '1') y = mod(y * square); }
+  let y = power(square, (P + 1n) / 4n, P); // the root where there is one
   if (mod(y * y) !== square) fail('SIGNATURE', 'the signature recovers to no key');
   if (Number(y & 1n) !== parity) y = P - y;
   const i = invert(r, N);

@@ -7,7 +7,6 @@ const MARK = { pass: 'M14 24l6.5 6.5L33 17', fail: 'M16 16l14 14M30 16L16 30', p
 const inMs = (ms) => ms < 1 ? '<1 ms' : `${Math.round(ms)} ms`;
 // What the agent's signature does not cover: the node's and the chain's doing.
 const OTHERS = ['epoch', 'anchor', 'receipt', 'same', 'a', 'b', 'contradiction'];
-const MAX_FRAGMENT = 1 << 20;
 
 /**
  * A panel over its markup, with check(text, onRow) of the engine. `lay` puts the rows of a result in place where they are not known
@@ -70,59 +69,23 @@ export function makePanel(root, check, lay = () => {}) {
     one('[data-again]').hidden = false;
     if (rpc) rpc.hidden = !(document.proof ?? document).anchor;
     if (forge) forge.hidden = !row('reveal');
+    for (const li of all('.indep li')) li.hidden = false;
     panel.offer?.();
-    takeaway();
     return result;
   }
 
-  /** Links that carry the document away: a file, and the address of the reader's own node. */
-  function takeaway() {
-    const save = one('[data-save]'), local = one('[data-local]'), small = panel.text.length <= MAX_FRAGMENT;
-    if (save.href.startsWith('blob:')) URL.revokeObjectURL(save.href);
-    save.href = URL.createObjectURL(new Blob([panel.text], { type: 'application/json' }));
-    save.download = panel.file;
-    save.closest('li').hidden = false;
-    for (const name of all('code[data-file], span[data-file]')) name.textContent = panel.file;
-    if (!local) return;
-    local.closest('li').hidden = !small;
-    if (small) local.href = local.dataset.local + toFragment(panel.text);
-  }
-
   one('[data-again]').addEventListener('click', () => show(panel.text));
-  for (const button of all('[data-take]')) {
-    button.hidden = false;
-    button.addEventListener('click', () => copy(button));
-  }
+  for (const button of all('[data-take]')) button.hidden = false;
   settle();
-  // What changes a copy or asks an RPC is loaded when the reader comes near it.
+  // What works at the reader's word is loaded when a pointer or the focus comes near it. Who is faster is heard again.
   let tools;
-  for (const part of [rpc, forge]) {
-    for (const near of ['pointerover', 'focusin', 'click', 'submit']) {
-      part?.addEventListener(near, async (e) => {
-        if (near === 'submit') e.preventDefault();
-        const { handle } = await (tools ??= import('./tools.js').then((t) => t.equip(panel)));
-        handle(near, e.target);
-      });
-    }
+  async function near(e) {
+    if (panel.offer) return;
+    if (e.type === 'submit' || e.type === 'click') e.preventDefault();
+    await (tools ??= import('./tools.js').then((t) => t.equip(panel)));
+    if (e.type === 'submit') e.target.requestSubmit();
+    if (e.type === 'click') e.target.closest('a, button')?.click();
   }
+  for (const part of all('.rpc, .forge, .indep')) for (const type of ['pointerover', 'focusin', 'click', 'submit']) part.addEventListener(type, near);
   return panel;
-}
-
-async function copy(button) {
-  const text = button.parentElement.querySelector('.cmd-text');
-  try {
-    await navigator.clipboard.writeText(text.textContent);
-    button.textContent = 'Copied';
-  } catch {
-    getSelection().selectAllChildren(text);
-    button.textContent = 'Selected';
-  }
-  setTimeout(() => { button.textContent = 'Copy'; }, 2000);
-}
-
-/** A document as a URL fragment: base64url of its UTF-8. */
-function toFragment(text) {
-  let binary = '';
-  for (const b of new TextEncoder().encode(text)) binary += String.fromCharCode(b);
-  return btoa(binary).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 }

@@ -1,19 +1,20 @@
-// What the panel does at the reader's word: forges a copy, and asks an RPC.
+// What the panel does at the reader's word: forges a copy, asks an RPC, and hands the document out.
 
 import { requestsSince } from './engine.js';
 import { cannotForge, chipText, forge } from './forge.js';
 import { make, plural, visible } from './words.js';
 
-const RPC_MS = 15000;
+const RPC_MS = 15000, MAX_FRAGMENT = 1 << 20;
 
-/** Joins the tools to a panel and resolves to {handle(event, target)}. */
+/** Joins the tools to a panel. */
 export function equip(panel) {
-  const { one, all } = panel, form = one('.rpc');
+  const { one, all } = panel, form = one('.rpc'), save = one('[data-save]'), local = one('[data-local]');
   const chips = () => all('[data-forge]:not(.reset)');
 
-  /** What there is to forge, and which RPC is known to serve the anchor's chain. */
+  /** Called for each document on show: what there is to forge, which RPC is known to serve the anchor's chain, where the document goes. */
   panel.offer = () => {
-    const document = JSON.parse(panel.text), { anchor } = document.proof ?? document;
+    takeaway();
+    const document = JSON.parse(panel.text || '{}'), { anchor } = document.proof ?? document;
     const known = anchor && form?.querySelector(`option[data-chain="${Number(anchor.chainId)}"]`), input = form?.querySelector('[name="rpc"]');
     if (known && !input.value) input.value = known.value;
     if (panel.row('reveal')) for (const chip of chips()) {
@@ -57,14 +58,40 @@ export function equip(panel) {
     return panel.report({ ...told, rows: told.rows.map((r) => r.id === 'anchor' ? anchor : r), ms: performance.now() - start, requests: requestsSince(start) }, document);
   }
 
+  /** Links that carry the document away: a file, and the address of the reader's own node. */
+  function takeaway() {
+    const small = panel.text.length <= MAX_FRAGMENT;
+    if (save.href.startsWith('blob:')) URL.revokeObjectURL(save.href);
+    save.href = URL.createObjectURL(new Blob([panel.text], { type: 'application/json' }));
+    save.download = panel.file;
+    if (!local) return;
+    local.closest('li').hidden = !small;
+    if (small) local.href = local.dataset.local + toFragment(panel.text);
+  }
+
+  for (const chip of all('[data-forge]')) chip.addEventListener('click', () => forgery(chip.dataset.forge));
+  for (const button of all('[data-take]')) button.addEventListener('click', () => copy(button));
+  form?.addEventListener('submit', (e) => { e.preventDefault(); ask(); });
   panel.offer();
-  return {
-    handle(event, target) {
-      const kind = target.closest('[data-forge]')?.dataset.forge;
-      if (event === 'submit') ask();
-      else if (event === 'click' && kind) forgery(kind);
-    },
-  };
+}
+
+async function copy(button) {
+  const text = button.parentElement.querySelector('.cmd-text');
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    button.textContent = 'Copied';
+  } catch {
+    getSelection().selectAllChildren(text);
+    button.textContent = 'Selected';
+  }
+  setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+}
+
+/** A document as a URL fragment: base64url of its UTF-8. */
+function toFragment(text) {
+  let binary = '';
+  for (const b of new TextEncoder().encode(text)) binary += String.fromCharCode(b);
+  return btoa(binary).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 }
 
 /** Old and new value beside each other, cut to where they differ. */

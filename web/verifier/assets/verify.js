@@ -44,6 +44,7 @@ async function take(input, name = 'document.json') {
     opened.hidden = true;
     return complain(`${visible(result.why)}.`);
   }
+  for (const shown of panel.all('code[data-file], span[data-file]')) shown.textContent = name;
   describe(JSON.parse(text), result);
   return result;
 }
