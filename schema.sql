@@ -184,9 +184,18 @@ CREATE TABLE step (
 ) STRICT;
 CREATE INDEX step_by_agent ON step (agent_id, id);
 CREATE INDEX step_by_state ON step (agent_id, state, id);
-CREATE INDEX step_by_tx ON step (chain_id, tx_hash, id) WHERE tx_hash IS NOT NULL;
+CREATE INDEX step_by_tx ON step (tx_hash, chain_id, id) WHERE tx_hash IS NOT NULL;
+CREATE INDEX step_by_check ON step (checked_at, state) WHERE claim_kind <> '';
 -- Blocks of final verdicts, to be held against the chain after a reorganisation.
 CREATE INDEX step_final ON step (chain_id, block_number, block_hash) WHERE final = 1;
+
+-- Which opened steps hold a commitment, by its first eight bytes; the record has the
+-- rest.
+CREATE TABLE commitment (
+	key     BLOB NOT NULL,
+	step_id INTEGER NOT NULL REFERENCES step (id),
+	PRIMARY KEY (key, step_id)
+) STRICT, WITHOUT ROWID;
 
 -- Field values that are kept: the opened claim always, others where the agent
 -- published them.

@@ -22,14 +22,17 @@ type EpochTx struct {
 	Error     string // of the last attempt to send
 }
 
+const selectEpochTx = `SELECT epoch_id, chain_id, sender, nonce, hash, raw, gas_limit, gas_used, created_at, sent_at, error FROM epoch_tx`
+
+func scanEpochTx(s scanner) (t EpochTx, err error) {
+	err = s.Scan(num(&t.EpochID), num(&t.ChainID), bytesTo(t.Sender[:]), num(&t.Nonce), bytesTo(t.Hash[:]), &t.Raw, num(&t.GasLimit),
+		num(&t.GasUsed), num(&t.CreatedAt), num(&t.SentAt), &t.Error)
+	return t, err
+}
+
 // EpochTxs returns the transactions of an epoch, the oldest first.
 func (r *ReadTx) EpochTxs(ctx context.Context, epoch uint64) ([]EpochTx, error) {
-	return list(ctx, r, func(s scanner) (t EpochTx, err error) {
-		err = s.Scan(num(&t.EpochID), num(&t.ChainID), bytesTo(t.Sender[:]), num(&t.Nonce), bytesTo(t.Hash[:]), &t.Raw, num(&t.GasLimit),
-			num(&t.GasUsed), num(&t.CreatedAt), num(&t.SentAt), &t.Error)
-		return t, err
-	}, `SELECT epoch_id, chain_id, sender, nonce, hash, raw, gas_limit, gas_used, created_at, sent_at, error
-		FROM epoch_tx WHERE epoch_id = ? ORDER BY id`, epoch)
+	return list(ctx, r, scanEpochTx, selectEpochTx+` WHERE epoch_id = ? ORDER BY id`, epoch)
 }
 
 // HighestOpenNonce returns the highest nonce of a sender on a chain among the

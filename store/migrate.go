@@ -58,6 +58,19 @@ CREATE INDEX replay_by_state ON replay (state, at);`,
 	`CREATE INDEX step_by_state ON step (agent_id, state, id);`,
 	// Final verdicts are found by their block.
 	`CREATE INDEX step_final ON step (chain_id, block_number, block_hash) WHERE final = 1;`,
+	// Steps are found by a transaction of whatever chain and by their commitments, and
+	// verdicts counted by their day.
+	`DROP INDEX step_by_tx;
+CREATE INDEX step_by_tx ON step (tx_hash, chain_id, id) WHERE tx_hash IS NOT NULL;
+CREATE INDEX step_by_check ON step (checked_at, state) WHERE claim_kind <> '';
+CREATE TABLE commitment (
+	key     BLOB NOT NULL,
+	step_id INTEGER NOT NULL REFERENCES step (id),
+	PRIMARY KEY (key, step_id)
+) STRICT, WITHOUT ROWID;
+INSERT OR IGNORE INTO commitment (key, step_id)
+SELECT substr(unhex(substr(j.value, 3)), 1, 8), s.id FROM step s, json_each(CAST(s.record AS TEXT)) j
+WHERE j.key IN ('prompt', 'args', 'result', 'claim') AND j.type = 'text' AND length(j.value) = 66;`,
 }
 
 // migrate creates the schema in an empty file or runs the steps that an older one

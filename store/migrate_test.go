@@ -4,12 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"karatum/flight"
 )
 
 // olderSchema returns testdata/schema_N.sql, the schema as it was at version N.
@@ -94,6 +97,40 @@ func TestMigrateReplays(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestMigrateSearch expects opened steps of version 5 to be found by what they hold.
+func TestMigrateSearch(t *testing.T) {
+	args, claim := testHash("args"), testHash("claim")
+	path := makeFile(t, t.TempDir(), olderSchema(t, "5")+fmt.Sprintf(`; PRAGMA application_id = 0x4b617261; PRAGMA user_version = 5; PRAGMA foreign_keys = OFF;
+		INSERT INTO step (id, hash, agent_id, stream_id, seq, position, at, opened_at, opened, record, proof, claim_kind, state, reason,
+			checks, checked_at, final, self_transfer, zero_amount, late)
+		VALUES (7, zeroblob(32), 1, 1, 0, 1, 1, 1, 1, CAST('{"args":"%[1]s","claim":"%[2]s","name":"%[1]s","result":"%[1]s","v":"karatum.fr.v1"}' AS BLOB), zeroblob(0),
+			'', 'unverifiable', '', zeroblob(0), 9, 1, 0, 0, 0)`, args, claim))
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := migrate(t.Context(), conn, schemaText(t), migrations); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []flight.Hash{args, claim} {
+		var n int
+		err := conn.QueryRowContext(t.Context(), `SELECT count(*) FROM commitment WHERE key = ? AND step_id = 7`, want[:8]).Scan(&n)
+		if err != nil || n != 1 {
+			t.Errorf("commitment %s: %d rows, %v", want, n, err)
+		}
+	}
+	var all int
+	if err := conn.QueryRowContext(t.Context(), `SELECT count(*) FROM commitment`).Scan(&all); err != nil || all != 2 {
+		t.Errorf("%d rows, %v; want 2", all, err)
+	}
 }
 
 // TestMigrateStops expects a step that fails to leave the version before it.

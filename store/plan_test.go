@@ -177,6 +177,7 @@ func exerciseWrites(ctx context.Context, t *testing.T, s *Store) {
 	agent, hash := testAgent(1), testHash("tx")
 	update(t, s, func(tx *Tx) error {
 		first := testStep(1, 1, 1, "", &hash)
+		first.Record = []byte(`{"args":"` + hash.String() + `"}`)
 		second := testStep(1, 1, 1, flight.ClaimNative, &hash)
 		party, other := testAgent(5), testAgent(6)
 		v := StepVerdict{StepHash: first.Hash, At: 1, Counterparty: &party}
@@ -236,5 +237,8 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 		drop(tx.Mark(ctx)), drop(tx.StreamAfter(ctx, agent, "")), drop(tx.StreamFrom(ctx, agent, "a", 1, Mark{Position: 9}, 9)), drop(tx.ReceiptGroup(ctx, 1)),
 		func() error { _, _, err := tx.StepsAfter(ctx, agent, 0, Mark{Step: 9}, 9); return err }(), drop(tx.EvidenceAfter(ctx, agent, 0, Mark{Evidence: 9}, 9)),
 		drop(tx.LatestSteps(ctx, 9)), drop(tx.BatchesSince(ctx, 5)),
+		drop(tx.AgentsIn(ctx, agent, agent, 9)), drop(tx.BatchesIn(ctx, HashRange{hash, hash}, 9)), drop(tx.StepsIn(ctx, HashRange{hash, hash}, 9)),
+		drop(tx.StepsOfTxIn(ctx, HashRange{hash, hash}, 9)), drop(tx.EpochsIn(ctx, HashRange{hash, hash}, 9)), drop(tx.EpochTxsIn(ctx, HashRange{hash, hash}, 9)),
+		func() error { _, _, err := tx.StepsOfCommitment(ctx, HashRange{hash, hash}, 9); return err }(), drop(tx.VerdictsBetween(ctx, 1, 9)),
 	)
 }

@@ -255,6 +255,9 @@ func (tx *Tx) insertStep(ctx context.Context, t *Step) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
+	if err := tx.addCommitments(row.id, t.Record); err != nil {
+		return Step{}, err
+	}
 	if len(t.Opened) > 0 {
 		a.opened++
 		a.spoil(&tx.w.group)
