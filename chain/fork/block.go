@@ -77,8 +77,8 @@ type Caller interface {
 // or the OP stack's rules have them: there one that does not hash to its hash is a
 // contradiction; elsewhere, as on development chains that make up transactions of
 // impersonated senders, it is told in TxsUnproved. Senders are not checked yet,
-// see [Block.CheckSenders].
-func ReadBlock(ctx context.Context, c Caller, hash common.Hash, number uint64, strict bool) (*Block, Header, error) {
+// see [Block.CheckSenders]. Extra calls may ride along; their outcome is theirs.
+func ReadBlock(ctx context.Context, c Caller, hash common.Hash, number uint64, strict bool, extra ...chain.BatchCall) (*Block, Header, error) {
 	if number == 0 {
 		return nil, Header{}, errors.New("fork: the genesis block has no parent")
 	}
@@ -86,7 +86,9 @@ func ReadBlock(ctx context.Context, c Caller, hash common.Hash, number uint64, s
 		{Method: "eth_getBlockByHash", Params: []any{hash, true}},
 		{Method: "eth_getBlockByNumber", Params: []any{hexutil.Uint64(number - 1), false}},
 	}
+	calls = append(calls, extra...)
 	c.Batch(ctx, calls)
+	copy(extra, calls[2:])
 	if calls[0].Err != nil {
 		return nil, Header{}, fmt.Errorf("fork: block %s: %w", hash, calls[0].Err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"karatum/chain"
 )
@@ -155,10 +156,24 @@ func (a *Answers) get(key string) (json.RawMessage, bool) {
 func (a *Answers) put(key string, raw json.RawMessage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if _, ok := a.known[key]; ok {
+		return
+	}
 	if n := len(key) + len(raw); a.bytes+n <= maxBlockBytes {
 		a.known[key] = raw
 		a.bytes += n
 		a.fresh = true
+	}
+}
+
+// remember keeps code that need not be asked for because it is known from
+// elsewhere: another process may not know it.
+func (a *Answers) remember(call chain.BatchCall, code []byte) {
+	if a.cache == nil {
+		return
+	}
+	if raw, err := json.Marshal(hexutil.Bytes(code)); err == nil {
+		a.put(callKey(call), raw)
 	}
 }
 

@@ -22,6 +22,14 @@ func (c *Codes) get(addr common.Address) []byte {
 	return code
 }
 
+// Hint is what somebody says of an account's code. Code that was proved is not
+// replaced by it.
+func (c *Codes) Hint(addr common.Address, code []byte) {
+	if c.get(addr) == nil {
+		c.add(addr, code)
+	}
+}
+
 func (c *Codes) add(addr common.Address, code []byte) {
 	if c != nil && len(code) > 0 {
 		c.c.Add(addr, code)

@@ -27,7 +27,7 @@ const slotsEach = 100
 type read struct {
 	addr    common.Address
 	slots   []common.Hash
-	code    []byte // the hint, nil = ask
+	code    []byte // the hint, nil = ask; empty = presumably none
 	account bool   // the account is wanted, not only slots
 }
 
@@ -65,7 +65,7 @@ func (s *State) plan(need Need) []*read {
 		return r
 	}
 	for addr := range need.Accounts {
-		if _, ok := s.account(addr); !ok {
+		if !s.knows(addr) {
 			add(addr).account = true
 		}
 	}
@@ -81,9 +81,11 @@ func (s *State) plan(need Need) []*read {
 	for _, addr := range slices.SortedFunc(maps.Keys(byAddr), common.Address.Cmp) {
 		r := byAddr[addr]
 		slices.SortFunc(r.slots, common.Hash.Cmp)
-		if _, ok := s.account(addr); !ok {
+		if !s.knows(addr) {
 			r.account = true // a slot's proof needs its account
-			r.code = s.o.Codes.get(addr)
+			if r.code = s.o.Codes.get(addr); r.code == nil && need.codeless(addr) {
+				r.code = []byte{}
+			}
 		}
 		out = append(out, r)
 	}
@@ -116,12 +118,12 @@ func (s *State) fetch(ctx context.Context, m mode, reads []*read, extra []*chain
 	if err := refused(calls[:own]); err != nil {
 		return s.fallBack(m, err)
 	}
-	at := 0
-	for i, r := range reads {
-		if err := s.take(ctx, m, r, calls[at:ends[i]]); err != nil {
-			return s.onTake(m, err)
-		}
-		at = ends[i]
+	all, err := s.openAll(m, reads, calls, ends)
+	if err == nil {
+		err = s.take(ctx, m, reads, all)
+	}
+	if err != nil {
+		return s.onTake(m, err)
 	}
 	if m.plain && m.byNumber {
 		return m, s.checkCanonical(calls[own-1])
@@ -205,7 +207,7 @@ func (r *read) request(m mode, pin any) []chain.BatchCall {
 		calls = append(calls, chain.BatchCall{Method: method, Params: append(params, pin)})
 	}
 	if r.asksCode(m) {
-		call("eth_getCode", r.addr)
+		calls = append(calls, r.codeCall(pin))
 	}
 	if m.plain {
 		if r.account {
@@ -221,6 +223,10 @@ func (r *read) request(m mode, pin any) []chain.BatchCall {
 		call("eth_getProof", r.addr, slots)
 	}
 	return calls
+}
+
+func (r *read) codeCall(pin any) chain.BatchCall {
+	return chain.BatchCall{Method: "eth_getCode", Params: []any{r.addr, pin}}
 }
 
 // asksCode reports that the hint cannot serve: there is none, or nothing would

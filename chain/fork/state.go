@@ -108,6 +108,16 @@ func (s *State) account(addr common.Address) (a *types.StateAccount, known bool)
 	return a, known
 }
 
+func (s *State) knows(addr common.Address) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.accounts[addr]
+	return known
+}
+
+// Knows reports that all of a need was read.
+func (s *State) Knows(need Need) bool { return len(s.plan(need)) == 0 }
+
 func (s *State) slot(addr common.Address, slot common.Hash) (v common.Hash, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,62 +213,6 @@ func (s *State) CodeSize(_ common.Address, hash common.Hash) int { return len(s.
 
 // Has implements state.ContractCodeReader.
 func (s *State) Has(_ common.Address, hash common.Hash) bool { return len(s.code(hash)) > 0 }
-
-// A Guess is the state for a trial run: what was not read yet is answered as
-// absent and noted, so that the next batch can fetch it. One goroutine at a time.
-type Guess struct {
-	*State
-	Missed Need
-}
-
-// Guess starts a trial run.
-func (s *State) Guess() *Guess { return &Guess{State: s} }
-
-// Account implements state.StateReader.
-func (g *Guess) Account(addr common.Address) (*types.StateAccount, error) {
-	a, ok := g.account(addr)
-	if !ok {
-		g.Missed.Account(addr)
-	}
-	return a, nil
-}
-
-// Storage implements state.StateReader.
-func (g *Guess) Storage(addr common.Address, slot common.Hash) (common.Hash, error) {
-	v, ok := g.slot(addr, slot)
-	if !ok {
-		g.Missed.Slot(addr, slot)
-	}
-	return v, nil
-}
-
-// A Need is state to fetch.
-type Need struct {
-	Accounts map[common.Address]bool
-	Slots    map[common.Address]map[common.Hash]bool
-}
-
-// Account adds an account.
-func (n *Need) Account(addr common.Address) {
-	if n.Accounts == nil {
-		n.Accounts = map[common.Address]bool{}
-	}
-	n.Accounts[addr] = true
-}
-
-// Slot adds a slot of an account.
-func (n *Need) Slot(addr common.Address, slot common.Hash) {
-	if n.Slots == nil {
-		n.Slots = map[common.Address]map[common.Hash]bool{}
-	}
-	if n.Slots[addr] == nil {
-		n.Slots[addr] = map[common.Hash]bool{}
-	}
-	n.Slots[addr][slot] = true
-}
-
-// Empty reports that there is nothing to fetch.
-func (n *Need) Empty() bool { return len(n.Accounts) == 0 && len(n.Slots) == 0 }
 
 // toldAccount is an account without a proof. Its storage root is unknown: any
 // root but the empty one makes the StateDB ask for slots.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
@@ -27,7 +28,8 @@ type scene struct {
 	rules     rules
 	block     *fork.Block
 	ancestors *fork.Ancestors
-	from, to  int // indices of the first and the last transaction to run
+	from, to  int                       // indices of the first and the last transaction to run
+	codes     map[common.Address][]byte // by the node's word, see likely
 	gas       uint64
 	guess     bool // a trial run: nonces and balances may be wrong
 	tracer    *tracing.Hooks
@@ -42,6 +44,7 @@ type outcome struct {
 	logs      []*types.Log
 	l1Fee     *big.Int // nil unless the rules have one
 	refusal   error    // it could not be part of a block here; nothing else is set
+	bent      bool     // a trial run in which something was let pass, here or before
 }
 
 // A stage is a scene being executed.
@@ -51,6 +54,7 @@ type stage struct {
 	sdb  *state.StateDB
 	evm  *vm.EVM
 	pool *core.GasPool
+	bent bool // see outcome
 }
 
 // errCut ends an execution whose context is done.
@@ -78,7 +82,8 @@ func (r *Replayer) execute(ctx context.Context, s scene, reader state.Reader) (o
 			stop = context.AfterFunc(ctx, st.evm.Cancel)
 		}
 		out := st.apply(i)
-		out.gasBefore = gas
+		st.bent = st.bent || out.refusal != nil
+		out.gasBefore, out.bent = gas, st.bent
 		gas += out.gasUsed
 		switch {
 		case ctx.Err() != nil:
@@ -169,8 +174,7 @@ func (s *stage) signed(tx *fork.Tx) (out outcome) {
 		return outcome{refusal: err}
 	}
 	if s.guess {
-		msg.SkipNonceCheck().SkipEOACheck()
-		s.afford(msg)
+		s.bend(msg)
 	}
 	oracle, hasL1 := s.oracle()
 	before := s.sdb.Snapshot()
@@ -200,10 +204,16 @@ func (s *stage) signed(tx *fork.Tx) (out outcome) {
 	return out
 }
 
-// afford gives a sender of a trial run what it may lack only because its
-// account is not read yet.
-func (s *stage) afford(msg *core.Message) {
+// bend lets a transaction of a trial run pass whose sender is not read yet. Whether
+// that changed anything is noted: if not, the run is as good as a real one.
+func (s *stage) bend(msg *core.Message) {
+	msg.SkipNonceCheck().SkipEOACheck()
+	hash := s.sdb.GetCodeHash(msg.From)
+	if s.sdb.GetNonce(msg.From) != msg.Nonce || msg.Nonce == math.MaxUint64 || hash != (common.Hash{}) && hash != types.EmptyCodeHash {
+		s.bent = true
+	}
 	if s.sdb.GetBalance(msg.From).IsZero() {
+		s.bent = true
 		s.sdb.AddBalance(msg.From, new(uint256.Int).Lsh(uint256.NewInt(1), 128), tracing.BalanceChangeUnspecified)
 	}
 }

@@ -20,23 +20,27 @@ import (
 const maxTrials = 24
 
 // prefetch reads the state that the scene will need in few batches: first what
-// the transactions name, with the node's own idea of the last one's accesses, then
-// what trial runs on the state so far ask for in vain.
-func (r *Replayer) prefetch(ctx context.Context, s scene, st *fork.State) error {
+// the transactions name and what a run on suppositions asks for, then what trial
+// runs on the state so far ask for in vain. If the last of these ran as the real
+// thing would, its outcome counts and done is true.
+func (r *Replayer) prefetch(ctx context.Context, s scene, st *fork.State) (out outcome, done bool, err error) {
 	need := s.named()
-	access := s.accessList()
-	var extra []*chain.BatchCall
-	if access != nil {
-		extra = append(extra, access)
-	}
 	s.guess, s.tracer = true, nil
+	var extra []*chain.BatchCall
+	if !st.Knows(need) {
+		extra = r.suppose(ctx, s, st, &need)
+	}
 	for trial := 0; trial < maxTrials && !need.Empty(); trial++ {
 		if err := st.Fetch(ctx, need, extra...); err != nil {
-			return err
+			return out, false, err
 		}
 		g := st.Guess()
-		if _, err := r.execute(ctx, s, g); err != nil && (ctx.Err() != nil || errors.Is(err, ErrLimit)) {
-			return err
+		out, err = r.execute(ctx, s, g)
+		if err != nil && (ctx.Err() != nil || errors.Is(err, ErrLimit)) {
+			return out, false, err
+		}
+		if g.Missed.Empty() && err == nil && !out.bent {
+			return out, true, nil
 		}
 		need = g.Missed
 		for _, call := range extra {
@@ -44,14 +48,88 @@ func (r *Replayer) prefetch(ctx context.Context, s scene, st *fork.State) error 
 		}
 		extra = nil
 	}
+	return out, false, nil
+}
+
+// supposedGas bounds a run on suppositions, which may take any turn.
+const supposedGas = 20e6
+
+// suppose adds to a need what the scene seems to need beyond what it names, by the
+// code that came with the block. Where the last transaction goes on to accounts
+// that it does not name, the node's own idea of its accesses is asked for.
+func (r *Replayer) suppose(ctx context.Context, s scene, st *fork.State, need *fork.Need) []*chain.BatchCall {
+	g := st.Suppose(s.codes)
+	s.gas = min(s.gas, supposedGas)
+	_, _ = r.execute(ctx, s, g) // what it asked for is the outcome
+	simple := s.known(s.block.Txs[s.to])
+	for addr := range g.Missed.Accounts {
+		if _, named := need.Accounts[addr]; !named {
+			simple = false
+		}
+	}
+	need.Add(g.Missed)
+	if access := s.accessList(); access != nil && !simple {
+		return []*chain.BatchCall{access}
+	}
 	return nil
+}
+
+// known reports that the code which a transaction calls is there.
+func (s scene) known(tx fork.Tx) bool {
+	if tx.Signed == nil || tx.Signed.To() == nil {
+		return false
+	}
+	_, ok := s.codes[*tx.Signed.To()]
+	return ok
+}
+
+// maxCodes bounds the contracts whose code is asked for with the block.
+const maxCodes = 8
+
+// likely are the contracts that the transaction surely runs, by its receipt: the
+// one that it called and those that logged. Their code comes with the block, from
+// the state before it; that it fits is proved later.
+func likely(told chain.Receipt) (calls []chain.BatchCall) {
+	var seen []common.Address
+	add := func(addr common.Address) {
+		if len(seen) < maxCodes && !slices.Contains(seen, addr) {
+			seen = append(seen, addr)
+			calls = append(calls, chain.BatchCall{Method: "eth_getCode", Params: []any{addr, hexutil.Uint64(told.BlockNumber - 1)}})
+		}
+	}
+	if told.To != nil {
+		add(*told.To)
+	}
+	for _, l := range told.Logs {
+		add(l.Address)
+	}
+	return calls
+}
+
+// codesOf are the answers to likely, and the code of the system's contracts.
+func codesOf(calls []chain.BatchCall, codes *fork.Codes) map[common.Address][]byte {
+	out := map[common.Address][]byte{
+		params.BeaconRootsAddress:    params.BeaconRootsCode,
+		params.HistoryStorageAddress: params.HistoryStorageCode,
+	}
+	for _, c := range calls {
+		var code hexutil.Bytes
+		if c.Err == nil && json.Unmarshal(c.Result, &code) == nil {
+			out[c.Params[0].(common.Address)] = code
+		}
+	}
+	for addr, code := range out {
+		codes.Hint(addr, code)
+	}
+	return out
 }
 
 // named is the state that block and transactions mention.
 func (s scene) named() (need fork.Need) {
-	for _, addr := range []common.Address{s.block.Coinbase, params.BeaconRootsAddress, params.HistoryStorageAddress, params.SystemAddress} {
-		need.Account(addr)
-	}
+	need.Account(params.BeaconRootsAddress)
+	need.Account(params.HistoryStorageAddress)
+	need.Person(params.SystemAddress)
+	need.Person(s.block.Coinbase)
 	if s.rules.op != nil {
 		for _, addr := range []common.Address{l1BlockAddr, baseFeeVault, l1FeeVault, operatorFeeVault} {
 			need.Account(addr)
@@ -61,7 +139,7 @@ func (s scene) named() (need fork.Need) {
 		}
 	}
 	for _, tx := range s.block.Txs[s.from : s.to+1] {
-		need.Account(tx.From)
+		need.Person(tx.From)
 		switch {
 		case tx.Deposit != nil && tx.Deposit.To != nil:
 			need.Account(*tx.Deposit.To)

@@ -21,6 +21,7 @@ type reading struct {
 	parent    fork.Header
 	ancestors *fork.Ancestors
 	state     *fork.State
+	codes     map[common.Address][]byte // see likely
 }
 
 // A readingKey says what a reading is of. The node is part of it: what it could
@@ -75,9 +76,7 @@ func (r *Replayer) locateAndRead(ctx context.Context, job Job) (*current, error)
 	if i >= uint64(len(c.block.Txs)) || c.block.Txs[i].Hash != job.Tx {
 		return nil, fmt.Errorf("%w: transaction %d of block %s is not %s", fork.ErrContradiction, i, c.told.BlockHash, job.Tx)
 	}
-	s := c.scene(r)
-	c.senders, err = c.block.CheckSenders(job.ChainID, s.from, s.to, public(job.ChainID))
-	return c, err
+	return c, nil
 }
 
 // read reads the block, unless it was read a moment ago; then it also says how
@@ -87,12 +86,13 @@ func (r *Replayer) read(ctx context.Context, job Job, told chain.Receipt) (*read
 		return known, known.answers.Trips(), nil
 	}
 	a := r.cache.Block(job.ChainID, told.BlockHash, job.Client)
-	block, parent, err := fork.ReadBlock(ctx, a, told.BlockHash, told.BlockNumber, public(job.ChainID))
+	codes := likely(told)
+	block, parent, err := fork.ReadBlock(ctx, a, told.BlockHash, told.BlockNumber, public(job.ChainID), codes...)
 	if err != nil {
 		return nil, 0, err
 	}
 	o := fork.Options{Limits: r.o.State, RequireProof: job.RequireProof, Codes: r.codes}
-	return &reading{a, block, parent, fork.NewAncestors(a, block, parent), fork.NewState(a, parent, o)}, 0, nil
+	return &reading{a, block, parent, fork.NewAncestors(a, block, parent), fork.NewState(a, parent, o), codesOf(codes, r.codes)}, 0, nil
 }
 
 // locate reads the receipt, and the chain id if it is not given. If the node does

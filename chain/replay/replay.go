@@ -73,7 +73,11 @@ func (r *Replayer) replay(ctx context.Context, job Job) (res Result, err error) 
 	if err != nil {
 		return res, err
 	}
+	senders := c.checkSenders(r)
 	if err := c.run(ctx, r); err != nil {
+		return res, err
+	}
+	if err := senders(); err != nil {
 		return res, err
 	}
 	r.keep(c)
@@ -96,6 +100,24 @@ type current struct {
 	replayed chain.Receipt
 	same     bool
 	diffs    []string
+}
+
+// checkSenders recovers the senders while the state is on its way. What it returns
+// waits for the outcome.
+func (c *current) checkSenders(r *Replayer) (wait func() error) {
+	s, chainID := c.scene(r), c.job.ChainID
+	var unproved string
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		unproved, err = s.block.CheckSenders(chainID, s.from, s.to, public(chainID))
+		done <- err
+	}()
+	return func() error {
+		err := <-done
+		c.senders = unproved
+		return err
+	}
 }
 
 // run executes under the likeliest rules, and under the others as long as the
@@ -131,7 +153,7 @@ func (c *current) run(ctx context.Context, r *Replayer) (err error) {
 }
 
 func (c *current) scene(r *Replayer) scene {
-	s := scene{rules: c.rules, block: c.block, ancestors: c.ancestors, to: int(c.told.Index), gas: r.o.MaxGas}
+	s := scene{rules: c.rules, block: c.block, ancestors: c.ancestors, codes: c.codes, to: int(c.told.Index), gas: r.o.MaxGas}
 	if c.job.Prefix == None {
 		s.from = s.to
 	}
@@ -143,10 +165,10 @@ func (c *current) runBy(ctx context.Context, r *Replayer) error {
 		return err
 	}
 	s := c.scene(r)
-	if err := r.prefetch(ctx, s, c.state); err != nil {
-		return err
+	out, done, err := r.prefetch(ctx, s, c.state)
+	if err == nil && !done {
+		out, err = r.execute(ctx, s, c.state.Reader(ctx))
 	}
-	out, err := r.execute(ctx, s, c.state.Reader(ctx))
 	if err != nil {
 		return err
 	}
