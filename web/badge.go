@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
+
+	"karatum/web/pages"
 )
 
 // Measures of a badge, in pixels.
@@ -24,7 +26,7 @@ func getBadge(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	body := []byte(badge(s.primary(agent)))
+	body := []byte(badge(s.site.Primary(agent)))
 	h := &c.Context().Response.Header
 	h.SetContentType("image/svg+xml")
 	h.Set(fiber.HeaderCacheControl, "public, max-age=60")
@@ -37,22 +39,22 @@ func getBadge(s *Server, c *fiber.Ctx) error {
 }
 
 // badgeText is all that a badge says.
-func badgeText(r ratedView) string {
+func badgeText(r pages.RatedView) string {
 	text := "no rating yet"
 	if r.Rating != nil {
-		text = ratingText(*r.Rating) + " of 24"
+		text = pages.RatingText(*r.Rating) + " of 24"
 		if r.Thin() {
 			text += fmt.Sprintf(" (thin, %d compared)", r.Compared())
 		}
 	}
-	text += ", coverage " + percent(r.Coverage) + "%"
+	text += ", coverage " + pages.Percent(r.Coverage) + "%"
 	if r.Dev {
 		text += ", dev chain only"
 	}
 	return text
 }
 
-func badge(r ratedView) string {
+func badge(r pages.RatedView) string {
 	const label = "Karatum"
 	text := badgeText(r)
 	left, right := badgeChar*float64(len(label)), badgeChar*float64(len(text))

@@ -7,17 +7,18 @@ import (
 
 	"karatum/app"
 	"karatum/flight"
+	"karatum/web/pages"
 )
 
 func TestBadge(t *testing.T) {
 	r := 21.06
 	for _, tt := range []struct {
-		rated ratedView
+		rated pages.RatedView
 		want  string
 	}{
-		{ratedView{}, "no rating yet, coverage 0.0%"},
-		{ratedView{RatingView: app.RatingView{Rating: &r, Confirmed: 54, Contradicted: 2}, Coverage: .124}, "21.1 of 24, coverage 12.4%"},
-		{ratedView{RatingView: app.RatingView{Rating: &r, Confirmed: 3}, Coverage: 1, Dev: true}, "21.1 of 24 (thin, 3 compared), coverage 100.0%, dev chain only"},
+		{pages.RatedView{}, "no rating yet, coverage 0.0%"},
+		{pages.RatedView{RatingView: app.RatingView{Rating: &r, Confirmed: 54, Contradicted: 2}, Coverage: .124}, "21.1 of 24, coverage 12.4%"},
+		{pages.RatedView{RatingView: app.RatingView{Rating: &r, Confirmed: 3}, Coverage: 1, Dev: true}, "21.1 of 24 (thin, 3 compared), coverage 100.0%, dev chain only"},
 	} {
 		svg := badge(tt.rated)
 		var doc struct {

@@ -16,3 +16,6 @@
 // nothing; a proxy only when [Config].TrustedProxies names it, and then only for
 // the client's address.
 package web
+
+//go:generate go tool -modfile=tools.mod templ generate -path pages
+//go:generate go tool -modfile=tools.mod templ generate -path verifier

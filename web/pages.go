@@ -2,49 +2,21 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
 	"karatum/app"
-	"karatum/web/verifier"
+	"karatum/web/pages"
 )
-
-//go:embed pages/*.html
-var pageFiles embed.FS
-
-// pages renders HTML. Every page is the layout around one body; all share the
-// components file.
-type pages struct {
-	s             *Server
-	body          map[string]*template.Template // by file name without .html
-	css, js, icon string                        // paths that change with the content
-	verify        *verifier.Assets
-}
-
-// A pageView is what the layout shows; View is the body's.
-type pageView struct {
-	Title string // names the thing first
-	Nav   string // the current entry
-	Twin  string // the API address with the same data, "" for none
-	Next  string // address of the following part of a list, "" at the end
-	View  any
-
-	CSS, JS, Icon, RequestID string
-	Theme                    string // "light", "dark", or "" for what the system has
-	Module                   string // a script beside JS, "" for none
-	Asks                     bool   // the reader may have the page ask an RPC of their choice
-}
 
 // policy is the pages' Content-Security-Policy: nothing inline and nothing from
 // elsewhere.
@@ -55,33 +27,16 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-sr
 // under a millisecond.
 const pageBrotli = 3
 
-func newPages(s *Server) (*pages, error) {
-	p := &pages{s: s, body: map[string]*template.Template{}}
+// makeSite registers the files that pages load, under names that change with their
+// content, and keeps what all pages share.
+func (s *Server) makeSite() error {
+	s.site = pages.Site{Base: s.cfg.BasePath, Network: s.network, Now: s.cfg.Now}
 	s.fontNames()
-	if err := p.addVerifier(); err != nil {
-		return nil, err
+	if err := s.addVerifier(); err != nil {
+		return err
 	}
-	p.css, p.js, p.icon = s.asset("app.css"), s.asset("app.js"), s.asset("icon.svg")
-	names, err := pageFiles.ReadDir("pages")
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range names {
-		name := strings.TrimSuffix(n.Name(), ".html")
-		if name == "layout" || name == "components" {
-			continue
-		}
-		t, err := template.New("layout.html").Funcs(p.funcs()).Option("missingkey=error").
-			ParseFS(pageFiles, "pages/layout.html", "pages/components.html", "pages/"+n.Name())
-		if err == nil {
-			t, err = t.ParseFS(verifier.Templates, "assets/panel.html")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("web: page %s: %w", name, err)
-		}
-		p.body[name] = t
-	}
-	return p, nil
+	s.site.CSS, s.site.JS, s.site.Icon = s.asset("app.css"), s.asset("app.js"), s.asset("icon.svg")
+	return nil
 }
 
 // asset registers a static file under a name that changes with its content, and
@@ -119,41 +74,30 @@ func getStatic(s *Server, c *fiber.Ctx) error {
 }
 
 // link is an address on this node: the base path and the escaped parts.
-func (s *Server) link(parts ...any) string {
-	var b strings.Builder
-	b.WriteString(s.cfg.BasePath)
-	for _, p := range parts {
-		b.WriteByte('/')
-		b.WriteString(url.PathEscape(fmt.Sprint(p)))
-	}
-	if len(parts) == 0 {
-		b.WriteByte('/')
-	}
-	return b.String()
-}
+func (s *Server) link(parts ...any) string { return s.site.Link(parts...) }
 
 // render answers with a page, or with the JSON of twin where the client prefers
-// that. The page is whole before a byte of it is sent.
-func (s *Server) render(c *fiber.Ctx, name string, v pageView, twin any) error {
+// that.
+func (s *Server) render(c *fiber.Ctx, p pages.Page, twin any) error {
 	h := &c.Context().Response.Header
 	h.Set(fiber.HeaderVary, "Accept, Accept-Encoding, Cookie")
 	if twin != nil && (c.Context().UserValue(twinSuffix) != nil || acceptsJSON(&c.Context().Request.Header)) {
 		return writeJSON(c, http.StatusOK, twin)
 	}
-	return s.html(c.Context(), http.StatusOK, name, v)
+	return s.html(c.Context(), http.StatusOK, p)
 }
 
-func (s *Server) html(ctx *fasthttp.RequestCtx, status int, name string, v pageView) error {
-	v.CSS, v.JS, v.Icon, v.Theme = s.pages.css, s.pages.js, s.pages.icon, theme(ctx)
-	v.RequestID = string(ctx.Response.Header.PeekBytes(hdrRequestID))
+// html answers with a page, which is whole before a byte of it is sent.
+func (s *Server) html(ctx *fasthttp.RequestCtx, status int, p pages.Page) error {
+	p.Theme = theme(ctx)
 	var buf bytes.Buffer
-	if err := s.pages.body[name].Execute(&buf, v); err != nil {
-		return fmt.Errorf("render %s: %w", name, err)
+	if err := s.site.Layout(p).Render(context.Background(), &buf); err != nil { // nothing in a page waits
+		return fmt.Errorf("render %s: %w", p.Title, err)
 	}
 	h := &ctx.Response.Header
 	h.SetContentType("text/html; charset=utf-8")
 	h.Set(fiber.HeaderVary, "Accept, Accept-Encoding, Cookie")
-	h.SetCanonical(hdrPolicy, []byte(policyOf(v)))
+	h.SetCanonical(hdrPolicy, []byte(policyOf(p)))
 	h.Set(fiber.HeaderReferrerPolicy, "no-referrer")
 	h.Set(fiber.HeaderCacheControl, "no-cache")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -208,7 +152,8 @@ func (s *Server) errorPage(ctx *fasthttp.RequestCtx, e *app.Error) {
 	case e.Status < http.StatusInternalServerError:
 		title = "This request cannot be answered"
 	}
-	if err := s.html(ctx, e.Status, "error", pageView{Title: title, View: e}); err != nil {
+	body := s.site.ErrorPage(title, e, string(ctx.Response.Header.PeekBytes(hdrRequestID)))
+	if err := s.html(ctx, e.Status, pages.Page{Title: title, Body: body}); err != nil {
 		s.log.Error("error page", "err", err)
 		writeError(ctx, e)
 	}
@@ -268,24 +213,4 @@ func (s *Server) selfURL(c *fiber.Ctx) string {
 		scheme = "https"
 	}
 	return scheme + "://" + host + s.cfg.BasePath
-}
-
-// age is how long ago a time is, in the words of a reader.
-func age(d time.Duration) string {
-	unit := func(n int64, name string) string {
-		if n == 1 {
-			return fmt.Sprintf("1 %s", name)
-		}
-		return fmt.Sprintf("%d %ss", n, name)
-	}
-	sec := int64(d / time.Second)
-	switch {
-	case sec < 60:
-		return unit(sec, "second")
-	case sec < 3600:
-		return unit(sec/60, "minute")
-	case sec < 48*3600:
-		return unit(sec/3600, "hour")
-	}
-	return unit(sec/86400, "day")
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"karatum/app"
+	"karatum/web/pages"
 	"karatum/web/verifier"
 )
 
 // addVerifier registers the files that check a record in the reader's browser, and
 // puts the panel's part into the style sheet.
-func (p *pages) addVerifier() error {
-	files, css := p.s.files, p.s.files["/static/app.css"].body
+func (s *Server) addVerifier() error {
+	files, css := s.files, s.files["/static/app.css"].body
 	v, err := verifier.New(css)
 	if err != nil {
 		return fmt.Errorf("web: %w", err)
@@ -27,7 +28,7 @@ func (p *pages) addVerifier() error {
 	}
 	files["/static/app.css"] = newFile("app.css", append(css[:len(css):len(css)], v.CSS...))
 	files[offlinePath] = newAsset(offlinePath, v.Offline)
-	p.verify = v
+	s.verify = v
 	return nil
 }
 
@@ -35,8 +36,8 @@ const offlinePath = "/verify.html"
 
 // policyOf is the page's policy. Where the reader may ask an RPC, connections leave
 // the origin; scripts never do.
-func policyOf(v pageView) string {
-	if v.Asks {
+func policyOf(p pages.Page) string {
+	if p.Asks {
 		return strings.Replace(policy, "connect-src 'self'", "connect-src 'self' https: http://localhost:* http://127.0.0.1:*", 1)
 	}
 	return policy
@@ -86,36 +87,30 @@ func (s *Server) stepPanel(c *fiber.Ctx, step app.StepView, seq uint64) (verifie
 	if err != nil {
 		return verifier.Panel{}, err
 	}
-	p := s.panel(s.pages.verify.Record, fmt.Sprintf("step-%d.json", seq), raw)
+	p := s.panel(s.verify.Record, fmt.Sprintf("step-%d.json", seq), raw)
 	p.Checks, p.Asks, p.Forge, p.Record = verifier.DisclosureChecks(), true, true, s.link("v1", "flight", "proofs", step.StepHash)
 	return p, nil
 }
 
 // conflictPanel checks evidence.
 func (s *Server) conflictPanel(e app.EvidenceView) verifier.Panel {
-	p := s.panel(s.pages.verify.Evidence, fmt.Sprintf("conflict-%d.json", e.ID), e.Evidence)
+	p := s.panel(s.verify.Evidence, fmt.Sprintf("conflict-%d.json", e.ID), e.Evidence)
 	p.Checks, p.Record = verifier.EvidenceChecks(), s.link("v1", "flight", "equivocations", e.ID)
 	return p
 }
 
-// A conflictView is evidence and the panel that checks it.
-type conflictView struct {
-	app.EvidenceView
-	Panel verifier.Panel
-}
-
 // pageVerify takes any document, in the reader's browser.
 func pageVerify(s *Server, c *fiber.Ctx) error {
-	p := s.panel(s.pages.verify.Any, "document.json", nil)
+	p := s.panel(s.verify.Any, "document.json", nil)
 	p.AnyChecks, p.Asks, p.Forge, p.Record = verifier.AnyChecks(), true, true, "#document"
-	return s.render(c, "verify", pageView{Title: "Verify a flight record", Nav: "verify", View: p, Module: s.link("static", s.pages.verify.Any.Script.Name), Asks: true}, nil)
+	return s.render(c, pages.Page{Title: "Verify a flight record", Nav: "verify", Module: s.link("static", s.verify.Any.Script.Name), Asks: true, Body: pages.VerifyPage(p)}, nil)
 }
 
 // getOffline serves the page that works from a file, under the policy that it
 // states itself.
 func getOffline(s *Server, c *fiber.Ctx) error {
 	h := &c.Context().Response.Header
-	h.SetCanonical(hdrPolicy, []byte(s.pages.verify.Policy+"; frame-ancestors 'none'"))
+	h.SetCanonical(hdrPolicy, []byte(s.verify.Policy+"; frame-ancestors 'none'"))
 	h.Set(fiber.HeaderReferrerPolicy, "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	return sendFile(c, s.files[offlinePath], false)

@@ -1,37 +1,21 @@
 package web
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/a-h/templ"
 	"github.com/gofiber/fiber/v2"
 
 	"karatum/app"
+	"karatum/web/pages"
 )
-
-// listPart is how many rows of a list a page of one thing shows.
-const listPart = 50
 
 // maxFeedLook is how many events the front page looks through for its topics.
 const maxFeedLook = 1024
-
-type homeView struct {
-	app.StatusView
-	URL    string
-	Rows   []feedRow // newest first
-	Blank  feedRow   // what a new row is cloned from
-	Stream string    // address of the events after those
-	Topics []topicLink
-}
-
-// A topicLink is one choice of the feed's filter.
-type topicLink struct {
-	Name, Href string
-	Current    bool
-}
 
 func pageHome(s *Server, c *fiber.Ctx) error {
 	st, err := s.node.Status(c.UserContext())
@@ -42,23 +26,23 @@ func pageHome(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	v := homeView{StatusView: st, URL: s.selfURL(c), Blank: feedRow{Icon: "in"}}
+	v := pages.HomeView{StatusView: st, URL: s.selfURL(c)}
 	s.feed(&v, topics)
-	return s.render(c, "home", pageView{Title: "Live", Nav: "home", Twin: s.link("v1", "status"), View: v}, st)
+	return s.render(c, pages.Page{Title: "Live", Nav: "home", Twin: s.link("v1", "status"), Body: s.site.HomePage(v)}, st)
 }
 
 // feed fills in the events of the topics.
-func (s *Server) feed(v *homeView, topics []string) {
+func (s *Server) feed(v *pages.HomeView, topics []string) {
 	last := s.node.Events().Last()
 	events, _ := s.node.Events().Since(0, maxFeedLook)
-	for i := len(events) - 1; i >= 0 && len(v.Rows) < feedRows; i-- {
+	for i := len(events) - 1; i >= 0 && len(v.Rows) < pages.FeedRows; i-- {
 		if slices.Contains(topics, events[i].Topic()) {
-			v.Rows = append(v.Rows, s.row(&events[i]))
+			v.Rows = append(v.Rows, s.site.Row(&events[i]))
 		}
 	}
 	v.Stream = s.link("events", "stream") + fmt.Sprintf("?topics=%s&since=%d", strings.Join(topics, ","), last)
 	for _, t := range []struct{ name, topics string }{{"All", ""}, {"Records", app.TopicRecords}, {"Chain", app.TopicChain}} {
-		l := topicLink{Name: t.name, Href: s.link(), Current: t.topics == strings.Join(topics, ",") || t.topics == "" && len(topics) > 1}
+		l := pages.TopicLink{Name: t.name, Href: s.link(), Current: t.topics == strings.Join(topics, ",") || t.topics == "" && len(topics) > 1}
 		if t.topics != "" {
 			l.Href += queryOf("topics", t.topics)
 		}
@@ -71,103 +55,43 @@ func pageNode(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.render(c, "node", pageView{Title: "Node", Nav: "node", Twin: s.link("v1", "status"), View: st}, st)
+	return s.render(c, pages.Page{Title: "Node", Nav: "node", Twin: s.link("v1", "status"), Body: s.site.NodePage(st)}, st)
 }
 
 func pageAbout(s *Server, c *fiber.Ctx) error {
-	return s.render(c, "about", pageView{Title: "About", Nav: "about"}, nil)
+	return s.render(c, pages.Page{Title: "About", Nav: "about", Body: s.site.AboutPage()}, nil)
 }
 
-// A listView is a list and the address of this node, for the commands of empty
-// states.
-type listView[T any] struct {
-	Items []T
-	URL   string
-	First bool // nothing stands before it
-}
-
-// pageList renders one part of a list.
-func pageList[T any](s *Server, c *fiber.Ctx, name string, v pageView, read func(app.Page) (app.List[T], error)) error {
-	p, err := queryPage(c)
+// pageList renders one part of a list; show is its body.
+func pageList[T any](s *Server, c *fiber.Ctx, p pages.Page, read func(context.Context, app.Page) (app.List[T], error), show func(pages.List[T]) templ.Component) error {
+	part, err := queryPage(c)
 	if err != nil {
 		return err
 	}
-	list, err := read(p)
+	list, err := read(c.UserContext(), part)
 	if err != nil {
 		return err
 	}
-	v.Next = nextLink(c, list.Next, p.Limit)
-	v.View = listView[T]{list.Items, s.selfURL(c), p.Cursor == ""}
-	return s.render(c, name, v, list)
+	p.Body = show(pages.List[T]{Items: list.Items, URL: s.selfURL(c), First: part.Cursor == "", Next: nextLink(c, list.Next, part.Limit)})
+	return s.render(c, p, list)
 }
 
 func pageAgents(s *Server, c *fiber.Ctx) error {
-	v := pageView{Title: "Agents", Nav: "agents", Twin: s.link("v1", "flight", "agents")}
-	return pageList(s, c, "agents", v, func(p app.Page) (app.List[app.AgentView], error) { return s.node.Agents(c.UserContext(), p) })
+	p := pages.Page{Title: "Agents", Nav: "agents", Twin: s.link("v1", "flight", "agents")}
+	return pageList(s, c, p, s.node.Agents, s.site.AgentsPage)
 }
 
 func pageEpochs(s *Server, c *fiber.Ctx) error {
-	v := pageView{Title: "Epochs", Nav: "epochs", Twin: s.link("v1", "flight", "epochs")}
-	return pageList(s, c, "epochs", v, func(p app.Page) (app.List[app.EpochView], error) { return s.node.Epochs(c.UserContext(), p) })
+	p := pages.Page{Title: "Epochs", Nav: "epochs", Twin: s.link("v1", "flight", "epochs")}
+	return pageList(s, c, p, s.node.Epochs, s.site.EpochsPage)
 }
 
 func pageConflicts(s *Server, c *fiber.Ctx) error {
-	v := pageView{Title: "Conflicts", Nav: "conflicts", Twin: s.link("v1", "flight", "equivocations")}
-	return pageList(s, c, "conflicts", v, func(p app.Page) (app.List[app.EvidenceView], error) {
-		return s.node.Equivocations(c.UserContext(), nil, p)
-	})
-}
-
-// An agentView is the page of one agent. A rating stands nowhere without the
-// coverage beside it.
-type agentView struct {
-	app.AgentView
-	StreamList                            []app.StreamView
-	StepList                              []stepView
-	ConflictList                          []app.EvidenceView
-	MoreStreams, MoreSteps, MoreConflicts bool
-	Dial                                  dialView
-	Tape                                  *tapeView // of the stream that was seen last, nil without streams
-	URL                                   string
-}
-
-func pageAgent(s *Server, c *fiber.Ctx) error {
-	a, err := paramAgent(c)
-	if err != nil {
-		return err
+	p := pages.Page{Title: "Conflicts", Nav: "conflicts", Twin: s.link("v1", "flight", "equivocations")}
+	read := func(ctx context.Context, part app.Page) (app.List[app.EvidenceView], error) {
+		return s.node.Equivocations(ctx, nil, part)
 	}
-	ctx, first := c.UserContext(), app.Page{Limit: listPart}
-	agent, err := s.node.Agent(ctx, a)
-	if err != nil {
-		return err
-	}
-	streams, err1 := s.node.Streams(ctx, a, first)
-	steps, err2 := s.node.Steps(ctx, a, "", first)
-	conflicts, err3 := s.node.Equivocations(ctx, &a, first)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return err
-	}
-	v := agentView{
-		AgentView: agent, StreamList: streams.Items, ConflictList: conflicts.Items, Dial: dial(s.primary(agent)), URL: s.selfURL(c),
-		MoreStreams: streams.Next != "", MoreSteps: steps.Next != "", MoreConflicts: conflicts.Next != "",
-	}
-	if v.Tape, err = s.agentTape(c, streams.Items); err != nil {
-		return err
-	}
-	for _, st := range steps.Items {
-		row, err := viewStep(st)
-		if err != nil {
-			return err
-		}
-		v.StepList = append(v.StepList, row)
-	}
-	return s.render(c, "agent", pageView{Title: "Agent " + shorten(a.String()), Nav: "agents", Twin: s.link("v1", "flight", "agents", a), View: v}, agent)
-}
-
-type streamView struct {
-	app.StreamView
-	Items []app.BatchView
-	Tape  *tapeView
+	return pageList(s, c, p, read, s.site.ConflictsPage)
 }
 
 func pageStream(s *Server, c *fiber.Ctx) error {
@@ -187,13 +111,12 @@ func pageStream(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	tape, err := s.node.Tape(c.UserContext(), a, name, tapeSteps)
+	tape, err := s.node.Tape(c.UserContext(), a, name, pages.TapeSteps)
 	if err != nil {
 		return err
 	}
-	v := pageView{Title: "Stream " + name, Nav: "agents", Twin: s.link("v1", "flight", "agents", a, "streams", name),
-		Next: nextLink(c, batches.Next, p.Limit), View: streamView{st, batches.Items, s.drawTape(tape)}}
-	return s.render(c, "stream", v, st)
+	v := pages.StreamView{StreamView: st, Items: batches.Items, Next: nextLink(c, batches.Next, p.Limit), Tape: s.site.DrawTape(tape)}
+	return s.render(c, pages.Page{Title: "Stream " + name, Nav: "agents", Twin: s.link("v1", "flight", "agents", a, "streams", name), Body: s.site.StreamPage(v)}, st)
 }
 
 func pageStep(s *Server, c *fiber.Ctx) error {
@@ -209,15 +132,15 @@ func pageStep(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	v, err := viewStep(step)
+	v, err := pages.ViewStep(step)
 	if err != nil {
 		return err
 	}
 	if v.Panel, err = s.stepPanel(c, step, seq); err != nil {
 		return err
 	}
-	return s.render(c, "step", pageView{Title: fmt.Sprintf("Step %d of %s", seq, name), Nav: "agents", Twin: s.link("v1", "flight", "proofs", step.StepHash), View: v,
-		Module: s.link("static", s.pages.verify.Record.Script.Name), Asks: true}, step)
+	return s.render(c, pages.Page{Title: fmt.Sprintf("Step %d of %s", seq, name), Nav: "agents", Twin: s.link("v1", "flight", "proofs", step.StepHash),
+		Module: s.link("static", s.verify.Record.Script.Name), Asks: true, Body: s.site.StepPage(v)}, step)
 }
 
 func pageBatch(s *Server, c *fiber.Ctx) error {
@@ -229,8 +152,7 @@ func pageBatch(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	v := pageView{Title: "Batch " + shorten(id.String()), Nav: "agents", Twin: s.link("v1", "flight", "batches", id), View: b}
-	return s.render(c, "batch", v, b)
+	return s.render(c, pages.Page{Title: "Batch " + pages.Shorten(id.String()), Nav: "agents", Twin: s.link("v1", "flight", "batches", id), Body: s.site.BatchPage(b)}, b)
 }
 
 func pageEpoch(s *Server, c *fiber.Ctx) error {
@@ -242,8 +164,7 @@ func pageEpoch(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	v := pageView{Title: fmt.Sprintf("Epoch %d", e.ID), Nav: "epochs", Twin: s.link("v1", "flight", "epochs", id), View: e}
-	return s.render(c, "epoch", v, e)
+	return s.render(c, pages.Page{Title: fmt.Sprintf("Epoch %d", e.ID), Nav: "epochs", Twin: s.link("v1", "flight", "epochs", id), Body: s.site.EpochPage(e)}, e)
 }
 
 func pageConflict(s *Server, c *fiber.Ctx) error {
@@ -255,9 +176,8 @@ func pageConflict(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	v := pageView{Title: fmt.Sprintf("Conflict %d", id), Nav: "conflicts", Twin: s.link("v1", "flight", "equivocations", id), View: conflictView{e, s.conflictPanel(e)},
-		Module: s.link("static", s.pages.verify.Evidence.Script.Name)}
-	return s.render(c, "conflict", v, e)
+	return s.render(c, pages.Page{Title: fmt.Sprintf("Conflict %d", id), Nav: "conflicts", Twin: s.link("v1", "flight", "equivocations", id),
+		Module: s.link("static", s.verify.Evidence.Script.Name), Body: s.site.ConflictPage(pages.ConflictView{EvidenceView: e, Panel: s.conflictPanel(e)})}, e)
 }
 
 // pageSearch goes to the one thing that the text names.
@@ -266,7 +186,6 @@ func pageSearch(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	v := searchView{Query: q}
 	if q != "" {
 		to, err := s.find(c, q)
 		if err != nil {
@@ -278,7 +197,5 @@ func pageSearch(s *Server, c *fiber.Ctx) error {
 			return nil
 		}
 	}
-	return s.render(c, "search", pageView{Title: "Search", View: v}, nil)
+	return s.render(c, pages.Page{Title: "Search", Body: pages.SearchPage(q)}, nil)
 }
-
-type searchView struct{ Query string }

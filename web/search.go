@@ -9,6 +9,7 @@ import (
 
 	"karatum/app"
 	"karatum/flight"
+	"karatum/web/pages"
 )
 
 // find returns the address of what the text names, "" for nothing. Hex may come
@@ -42,7 +43,7 @@ func (s *Server) findHash(c *fiber.Ctx, h flight.Hash) (string, error) {
 	}
 	step, err := s.node.Step(ctx, h)
 	if err == nil {
-		v, err := viewStep(step)
+		v, err := pages.ViewStep(step)
 		return s.link("agents", v.Record.Agent, v.Record.Stream, v.Record.Seq), err
 	}
 	if _, err := found("", err); err != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"karatum/app"
+	"karatum/web/pages"
+	"karatum/web/verifier"
 )
 
 // Bounds of one request and of stopping.
@@ -108,7 +110,8 @@ type Server struct {
 	patience   *deadlines // of the operator's requests, which may wait for the chain
 	metrics    *metrics
 	unrouted   *routeCounters // of what no route answered
-	pages      *pages
+	site       pages.Site
+	verify     *verifier.Assets
 	openapi    file
 	files      map[string]file // by path without the base path; fixed once New returns
 	fileNames  []string        // of files, sorted
@@ -136,7 +139,7 @@ func New(node Node, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.fileNames = slices.Sorted(maps.Keys(s.files))
-	if s.pages, err = newPages(s); err != nil {
+	if err = s.makeSite(); err != nil {
 		return nil, err
 	}
 	if s.openapi, err = s.describe(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"karatum/app"
+	"karatum/web/pages"
 )
 
 // Times of an event stream.
@@ -177,7 +178,7 @@ func (r *reader) flush(w *bufio.Writer) error {
 
 // deliver writes the events of the reader's topics that it has not seen.
 func (r *reader) deliver(w *bufio.Writer) error {
-	events, missed := r.s.node.Events().Since(r.at, feedRows)
+	events, missed := r.s.node.Events().Since(r.at, pages.FeedRows)
 	if missed > 0 {
 		fmt.Fprintf(w, "event: missed\ndata: {\"missed\":%d}\n\n", missed)
 	}
@@ -186,7 +187,7 @@ func (r *reader) deliver(w *bufio.Writer) error {
 		if r.at = e.Seq; !slices.Contains(r.topics, e.Topic()) {
 			continue
 		}
-		data, err := json.Marshal(r.s.row(e))
+		data, err := json.Marshal(r.s.site.Row(e))
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"karatum/app"
 	"karatum/flight"
+	"karatum/web/pages"
 )
 
 // eventNode is a node that has nothing but events.
@@ -59,7 +60,7 @@ func (f *follower) until(prefix string) string {
 	}
 }
 
-func (f *follower) next() (id string, row feedRow) {
+func (f *follower) next() (id string, row pages.FeedRow) {
 	f.t.Helper()
 	id = f.until("id: ")
 	check(f.t, json.Unmarshal([]byte(f.until("data: ")), &row))

@@ -13,12 +13,12 @@ package verifier
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,12 +26,6 @@ import (
 
 //go:embed assets
 var assets embed.FS
-
-// Templates defines "verify-panel" for a [Panel], and "verify-intake", the form of the page that
-// takes any document.
-//
-//go:embed assets/panel.html
-var Templates embed.FS
 
 // Assets are the files that a server hands out, made once by [New].
 type Assets struct {
@@ -88,19 +82,10 @@ func (a *Assets) makeOffline(css []byte) error {
 	}
 	a.Policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
 		pin(script), pin(style))
-	t, err := template.ParseFS(assets, "assets/offline.html", "assets/panel.html")
-	if err != nil {
-		return err
-	}
 	var b bytes.Buffer
-	err = t.ExecuteTemplate(&b, "offline.html", struct {
-		Policy string
-		Style  template.CSS
-		Script template.JS
-		Panel  Panel
-	}{a.Policy, template.CSS(style), template.JS(script), Panel{
+	err = offlinePage(a.Policy, style, script, Panel{
 		Offline: true, Forge: true, AnyChecks: AnyChecks(), SHA256: a.Any.Worker.SHA256, File: "document.json", Record: "#",
-	}})
+	}).Render(context.Background(), &b)
 	a.Offline = b.Bytes()
 	return err
 }
@@ -134,7 +119,7 @@ func pin(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// A Panel is what the template "panel" shows.
+// A Panel is what [View] shows.
 type Panel struct {
 	Checks    []Check // rows that stand there before anything ran
 	AnyChecks []Check // rows that a document may bring, where it is not known yet

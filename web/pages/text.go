@@ -1,0 +1,137 @@
+package pages
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// previewRunes bounds a text on a page; the JSON twin has all of it.
+const previewRunes = 4096
+
+// Visible makes text from outside safe to look at: characters that hide or reorder
+// what stands beside them are shown as their code points, and long text is cut.
+// Escaping for HTML is the template's.
+func Visible(text string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n++; n > previewRunes {
+			b.WriteString("… (cut here; the JSON has all of it)")
+			break
+		}
+		if r == '\n' || r == '\t' || (unicode.IsPrint(r) && r != utf8.RuneError) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "\\u{%04x}", r)
+		}
+	}
+	return b.String()
+}
+
+// pretty indents JSON for reading. Numbers and strings keep their spelling.
+func pretty(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return "null"
+	}
+	out, err := json.MarshalIndent(raw, "", "  ")
+	if err != nil {
+		return Visible(string(raw))
+	}
+	// MarshalIndent escapes for HTML, which the template does again.
+	plain := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(out))
+	return Visible(plain)
+}
+
+// asJSON is a view as indented JSON.
+func asJSON(v any) (string, error) {
+	out, err := json.MarshalIndent(v, "", "  ")
+	return string(out), err
+}
+
+// Shorten keeps the first 6 and last 4 characters of long hex.
+func Shorten(hex string) string {
+	if len(hex) <= 14 {
+		return hex
+	}
+	return hex[:6] + "…" + hex[len(hex)-4:]
+}
+
+// number groups digits in threes.
+func number(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// plural is a count with the word that goes with it.
+func plural(n uint64, one, many string) string {
+	if n == 1 {
+		return number(n) + " " + one
+	}
+	return number(n) + " " + many
+}
+
+func byteSize(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, i := float64(n)/1024, 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[i])
+}
+
+// RatingText is a rating as every page writes it.
+func RatingText(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
+
+// Percent is a share of 0 to 1 in percent, without the sign.
+func Percent(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) }
+
+// A timeView is a time, relative with the exact one in its title.
+type timeView struct{ ISO, UTC, Text string }
+
+func whenView(ms uint64, now time.Time) timeView {
+	if ms == 0 || ms > 253402300799999 { // past year 9999 there is no ISO form
+		return timeView{Text: "never"}
+	}
+	t := time.UnixMilli(int64(ms)).UTC()
+	v := timeView{ISO: t.Format(time.RFC3339), UTC: t.Format("2006-01-02 15:04:05") + " UTC"}
+	if d := now.Sub(t); d >= 0 {
+		v.Text = age(d) + " ago"
+	} else {
+		v.Text = "in " + age(-d)
+	}
+	return v
+}
+
+// age is how long ago a time is, in the words of a reader.
+func age(d time.Duration) string {
+	sec := uint64(d / time.Second)
+	switch {
+	case sec < 60:
+		return plural(sec, "second", "seconds")
+	case sec < 3600:
+		return plural(sec/60, "minute", "minutes")
+	case sec < 48*3600:
+		return plural(sec/3600, "hour", "hours")
+	}
+	return strconv.FormatUint(sec/86400, 10) + " days"
+}
+
+// quick records one step with a throw-away key, and delivers it to the node.
+func quick(url string) string {
+	return "curl -O " + url + `/sdk/karatum_flight.py
+python3 -c '
+import karatum_flight as k, secrets
+with k.Recorder("` + url + `", "0x" + secrets.token_hex(32)) as r:
+    r.record({"kind": "note", "name": "hello", "args": {"n": 1}})'`
+}
