@@ -2,13 +2,11 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"karatum/chain"
 	"karatum/chain/fork"
@@ -95,39 +93,6 @@ func (r *Replayer) read(ctx context.Context, job Job, told chain.Receipt) (*read
 	return &reading{a, block, parent, fork.NewAncestors(a, block, parent), fork.NewState(a, parent, o), codesOf(codes, r.codes)}, 0, nil
 }
 
-// locate reads the receipt, and the chain id if it is not given. If the node does
-// not answer, a receipt that was read before serves, and the result says so.
-func (r *Replayer) locate(ctx context.Context, c *current) error {
-	calls := []chain.BatchCall{{Method: "eth_getTransactionReceipt", Params: []any{c.job.Tx}}, {Method: "eth_chainId"}}
-	if c.job.ChainID != 0 {
-		calls = calls[:1]
-	}
-	c.job.Client.Batch(ctx, calls)
-	if c.job.ChainID == 0 {
-		id, err := chainID(calls[1])
-		if err != nil {
-			return err
-		}
-		c.job.ChainID = id
-	}
-	raw, err := calls[0].Result, calls[0].Err
-	if errors.Is(err, chain.ErrUnavailable) || errors.Is(err, chain.ErrTimeout) {
-		if known, ok := r.cache.Receipt(c.job.ChainID, c.job.Tx); ok {
-			raw, err = known, nil
-			c.notes = append(c.notes, "the node does not answer: receipt and block are as it had them before, and may have left the chain since")
-		}
-	}
-	if errors.Is(err, chain.ErrNotFound) {
-		return fmt.Errorf("%w: %s: %w", ErrNotMined, c.job.Tx, err)
-	}
-	if err != nil {
-		return err
-	}
-	c.rawTold = raw
-	c.told, err = chain.ParseReceipt(raw, c.job.Tx)
-	return err
-}
-
 // ask has the further sources compare the block with theirs.
 func (c *current) ask(ctx context.Context) error {
 	errs := make([]error, len(c.job.Sources))
@@ -153,15 +118,4 @@ func (c *current) ask(ctx context.Context) error {
 	}
 	c.confirmed = append(c.confirmed, by...)
 	return nil
-}
-
-func chainID(call chain.BatchCall) (uint64, error) {
-	if call.Err != nil {
-		return 0, call.Err
-	}
-	var id hexutil.Uint64
-	if err := json.Unmarshal(call.Result, &id); err != nil {
-		return 0, fmt.Errorf("replay: chain id: %w: %.100q", chain.ErrMalformed, err.Error())
-	}
-	return uint64(id), nil
 }

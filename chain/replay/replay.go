@@ -23,6 +23,7 @@ type Replayer struct {
 	o      Options
 	cache  *fork.Cache // nil = none
 	recent *lru.Cache[readingKey, *reading]
+	places *lru.Cache[placeKey, place]
 	codes  *fork.Codes
 	jumps  vm.JumpDestCache
 	db     state.Database // empty; a StateDB wants one, and reads nothing from it
@@ -30,7 +31,10 @@ type Replayer struct {
 
 // New prepares a Replayer; the error is of the cache directory.
 func New(o Options) (*Replayer, error) {
-	r := &Replayer{o: o.withDefaults(), recent: lru.NewCache[readingKey, *reading](keptReadings), codes: fork.NewCodes(), jumps: core.NewJumpDestCache()}
+	r := &Replayer{
+		o: o.withDefaults(), recent: lru.NewCache[readingKey, *reading](keptReadings), places: lru.NewCache[placeKey, place](keptPlaces),
+		codes: fork.NewCodes(), jumps: core.NewJumpDestCache(),
+	}
 	if o.CacheDir != "" {
 		cache, err := fork.OpenCache(o.CacheDir, r.o.CacheBytes)
 		if err != nil {
@@ -46,6 +50,11 @@ func New(o Options) (*Replayer, error) {
 const asTold = "as told by RPC"
 
 // Replay executes a mined transaction again. Its error is a [Failure].
+//
+// A transaction whose block is in memory costs one trip: the question whether it
+// still is in that block, since a reorganisation may have taken it out. Only if the
+// block was final by the word of the same client, at an earlier replay of the same
+// transaction, nobody is asked: then the result rests on the node's word at that time.
 func (r *Replayer) Replay(ctx context.Context, job Job) (Result, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, r.o.Timeout, fmt.Errorf("%w: %s", ErrLimit, r.o.Timeout))
 	defer cancel()
