@@ -71,6 +71,7 @@ type App struct {
 
 	sights    map[uint64]*sight // never changed after New
 	rest      rests
+	today     dayCount
 	bigBodies chan struct{} // a place for each big disclosure being parsed
 	lookups   *rate.Limiter // of verdicts that somebody waits for
 	anchoring sync.Mutex    // one anchoring run at a time, whoever asks

@@ -347,6 +347,8 @@ type StatusView struct {
 	Epochs          uint64         `json:"epochs"`
 	Equivocations   uint64         `json:"equivocations"`
 	OpenedSteps     uint64         `json:"openedSteps"`
+	PerMinute       uint64         `json:"batchesPerMinute"` // stored in the last 60 seconds
+	Today           VerdictsView   `json:"verdictsToday"`
 	DatabaseBytes   uint64         `json:"databaseBytes"`
 	WALBytes        uint64         `json:"walBytes"`
 	DiskFreeBytes   uint64         `json:"diskFreeBytes"`
@@ -356,6 +358,13 @@ type StatusView struct {
 	Problems        []string       `json:"problems"` // in plain words
 	Replays         ReplayQueue    `json:"replays"`
 	AttesterBalance string         `json:"attesterBalance,omitempty"`
+}
+
+// VerdictsView counts the steps whose claim was compared last since midnight UTC.
+type VerdictsView struct {
+	Confirmed    uint64 `json:"confirmed"`
+	Contradicted uint64 `json:"contradicted"`
+	Unverifiable uint64 `json:"unverifiable"`
 }
 
 // AnchorRun says what one anchoring run did.

@@ -27,7 +27,35 @@ const (
 	shownRuns  = 20
 	jobAnchor  = "anchor"
 	jobRecheck = "recheck"
+
+	minuteMs     = 60_000
+	dayMs        = 24 * 60 * minuteMs
+	dayCountRest = 1000 // ms
 )
+
+// A dayCount remembers the verdicts of the day for a moment: counting them reads an
+// entry of an index for each.
+type dayCount struct {
+	mu   sync.Mutex // guards the rest; held while they are counted, so one does
+	at   uint64     // unix ms, 0 before the first
+	view VerdictsView
+}
+
+// count returns what was counted within dayCountRest.
+func (d *dayCount) count(ctx context.Context, tx *store.ReadTx, now uint64) (VerdictsView, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	midnight := now - now%dayMs
+	if d.at >= midnight && d.at > 0 && now >= d.at && now-d.at < dayCountRest {
+		return d.view, nil
+	}
+	v, err := tx.VerdictsBetween(ctx, midnight, now)
+	if err != nil {
+		return VerdictsView{}, err
+	}
+	d.at, d.view = now, VerdictsView(v)
+	return d.view, nil
+}
 
 // A sight is what was last seen of a chain.
 type sight struct {
@@ -131,6 +159,14 @@ func (a *App) counts(ctx context.Context, tx *store.ReadTx, v *StatusView) error
 	c, err := tx.Counts(ctx)
 	v.Batches, v.Agents, v.Epochs, v.Equivocations, v.OpenedSteps = c.Batches, c.Agents, c.Epochs, c.Evidence, c.Steps
 	v.Waiting = c.Batches - c.Anchored
+	if err != nil {
+		return err
+	}
+	now := a.nowMs()
+	if v.PerMinute, err = tx.BatchesSince(ctx, now-min(now, minuteMs)+1); err != nil {
+		return err
+	}
+	v.Today, err = a.today.count(ctx, tx, now)
 	return err
 }
 
