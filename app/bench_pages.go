@@ -41,6 +41,9 @@ const (
 	targetFiles = 7
 )
 
+// shared is the share of the time without a core from which the report says so.
+const shared = 0.10
+
 // A PageLine is how one kind of page came, in milliseconds from the request to the
 // first byte of the answer.
 type PageLine struct {
@@ -72,6 +75,7 @@ type BenchPagesReport struct {
 	Filled   float64    `json:"fillSeconds,omitempty"`
 	Start    float64    `json:"startMillis"` // from the start of the process until it answers
 	RSS      float64    `json:"rssBytes"`    // after all pages
+	Waited   float64    `json:"waitedShare"` // of the warm series: the node was ready and had no core
 	IdleCPU  float64    `json:"idleCPUShare,omitempty"`
 	Busy     PageTimes  `json:"busy"`                 // of all pages together, while batches are taken in without pause
 	BusyRate float64    `json:"busyBatchesPerSecond"` // taken in meanwhile
@@ -196,10 +200,12 @@ func (o *BenchPagesOptions) measure(ctx context.Context, node *load.Child, targe
 	if err := feed(ctx, node); err != nil {
 		return err
 	}
+	start, before := time.Now(), node.Waited()
 	warm, err := series(ctx, node, targets, o.Requests)
 	if err != nil {
 		return err
 	}
+	r.Waited = (node.Waited() - before).Seconds() / time.Since(start).Seconds()
 	if r.RSS, err = node.Metric(ctx, "process_resident_memory_bytes"); err != nil {
 		return err
 	}
@@ -376,6 +382,9 @@ func (r *BenchPagesReport) Print(w io.Writer) error {
 	put("started in %.0f ms; %.0f MB resident after all pages", r.Start, r.RSS/(1<<20))
 	if r.IdleCPU > 0 {
 		put("; idle it takes %.2f %% of a core", r.IdleCPU*100)
+	}
+	if r.Waited > shared {
+		put("\nother load kept the node off its core for %.0f %% of the warm series: the tails below are the machine's", r.Waited*100)
 	}
 	put("\nmilliseconds to the first byte; targets: p95 under %d, p99 under %d, cold and warm; first view under %d bytes in %d files\n\n", targetP95, targetP99, targetView, targetFiles)
 	put("%-42s %20s %5s %26s %7s %7s %5s\n", "", "cold p50   p95   p99", "asked", "warm p50   p95   p99 worst", "bytes", "first", "files")

@@ -158,6 +158,24 @@ func (c *Child) CPU(ctx context.Context) (time.Duration, error) {
 	return time.Duration(s * float64(time.Second)), err
 }
 
+// Waited is how long the process's threads were ready to run and had no core, which
+// is other load on the machine; 0 where the system does not tell.
+func (c *Child) Waited() (sum time.Duration) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.PID()))
+	if err != nil {
+		return 0
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if fields := strings.Fields(string(text)); err == nil && len(fields) > 1 {
+			if ns, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+				sum += time.Duration(ns)
+			}
+		}
+	}
+	return sum
+}
+
 // Metric reads one metric without labels.
 func (c *Child) Metric(ctx context.Context, name string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/metrics", nil)
