@@ -18,7 +18,7 @@ import (
 // An Ask is one page to get.
 type Ask struct {
 	Path   string // with the query, escaped
-	Status int    // that the answer must have
+	Status int    // that the answer must have; 0 for any that is no refusal
 }
 
 // An Answer is how one page came: the time from the request to the first byte of
@@ -92,7 +92,7 @@ func (r *pageReader) get(a Ask, encoding string) (Answer, error) {
 	first := time.Since(start)
 	status, body, err := readAnswer(r.in, r.body)
 	r.body = body
-	if err == nil && status != a.Status {
+	if err == nil && status != a.Status && (a.Status != 0 || status >= 400) {
 		err = fmt.Errorf("status %d, want %d: %.200s", status, a.Status, bytes.ToValidUTF8(body, []byte("?")))
 	}
 	return Answer{first, len(body)}, err

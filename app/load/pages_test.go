@@ -35,6 +35,9 @@ func TestPages(t *testing.T) {
 	if err != nil || len(got) != 3 || got[0].Bytes != len(files["/"])/2 || got[1].Bytes != 0 || got[0].First <= 0 {
 		t.Errorf("Pages = %+v, %v", got, err)
 	}
+	if _, err := Pages(t.Context(), srv.URL, []Ask{{"/metrics", 0}, {"/nowhere", 0}}); err == nil || !strings.Contains(err.Error(), "/nowhere: status 404") {
+		t.Errorf("a refusal: %v", err)
+	}
 	if _, err := Pages(t.Context(), srv.URL, []Ask{{"/nowhere", 200}}); err == nil || !strings.Contains(err.Error(), "/nowhere: status 404, want 200") {
 		t.Errorf("an unwanted status: %v", err)
 	}
