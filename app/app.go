@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -72,9 +73,10 @@ type App struct {
 	sights    map[uint64]*sight // never changed after New
 	rest      rests
 	today     dayCount
-	bigBodies chan struct{} // a place for each big disclosure being parsed
-	lookups   *rate.Limiter // of verdicts that somebody waits for
-	anchoring sync.Mutex    // one anchoring run at a time, whoever asks
+	pulse     atomic.Pointer[PulseView] // nil before the first
+	bigBodies chan struct{}             // a place for each big disclosure being parsed
+	lookups   *rate.Limiter             // of verdicts that somebody waits for
+	anchoring sync.Mutex                // one anchoring run at a time, whoever asks
 }
 
 // New returns an App on validated settings. It starts nothing.

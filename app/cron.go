@@ -66,15 +66,13 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.crons.c = c
 	c.Start()
-	replays := make(chan struct{})
-	go func() {
-		defer close(replays)
-		a.runReplays(ctx)
-	}()
+	var work sync.WaitGroup
+	work.Go(func() { a.runReplays(ctx) })
+	work.Go(func() { a.takePulse(ctx) })
 	go func() {
 		<-ctx.Done()
 		<-c.Stop().Done()
-		<-replays
+		work.Wait()
 		close(a.crons.done)
 	}()
 	return nil
@@ -99,6 +97,7 @@ func (a *App) runJob(ctx context.Context, j job) {
 	}
 	end := a.now()
 	a.crons.end(j.name, end)
+	a.takePulse(ctx)
 	a.metrics.ran(j.name, start, end, err)
 	if err != nil {
 		a.log.WarnContext(ctx, "job failed", "job", j.name, "err", err)

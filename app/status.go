@@ -147,7 +147,10 @@ func (a *App) Status(ctx context.Context) (StatusView, error) {
 		return a.cronViews(ctx, tx, &v)
 	})
 	for id := range a.chains {
-		v.Chains = append(v.Chains, a.look(ctx, id))
+		seen := a.look(ctx, id)
+		if v.Chains = append(v.Chains, seen); id == a.anchor.Network.ChainID && err == nil {
+			a.keepPulse(v.Waiting, seen)
+		}
 	}
 	slices.SortFunc(v.Chains, func(x, y ChainView) int { return cmp.Compare(x.ChainID, y.ChainID) })
 	a.problems(&v)
