@@ -2,7 +2,6 @@ package pages
 
 import (
 	"fmt"
-	"strings"
 
 	"karatum/flight"
 )
@@ -14,16 +13,18 @@ type glyphView struct{ Back, Fore, Path string }
 func glyph(a flight.Address) glyphView {
 	h := flight.Keccak256(a[:])
 	hue := (int(h[0])<<8 | int(h[1])) % 360
-	var b strings.Builder
+	var path []byte
+	cell := func(x, y int) {
+		path = append(path, 'M', '0'+byte(x), ' ', '0'+byte(y))
+		path = append(path, "h1v1h-1z"...)
+	}
 	for i := range 15 {
 		if h[2+i/8]>>(i%8)&1 == 0 {
 			continue
 		}
-		x, y := i/5, i%5
-		fmt.Fprintf(&b, "M%d %dh1v1h-1z", x, y)
-		if x < 2 {
-			fmt.Fprintf(&b, "M%d %dh1v1h-1z", 4-x, y)
+		if cell(i/5, i%5); i/5 < 2 {
+			cell(4-i/5, i%5)
 		}
 	}
-	return glyphView{fmt.Sprintf("hsl(%d 42%% 30%%)", hue), fmt.Sprintf("hsl(%d 60%% 88%%)", hue), b.String()}
+	return glyphView{fmt.Sprintf("hsl(%d 42%% 30%%)", hue), fmt.Sprintf("hsl(%d 60%% 88%%)", hue), string(path)}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -17,6 +18,9 @@ const previewRunes = 4096
 // what stands beside them are shown as their code points, and long text is cut.
 // Escaping for HTML is the template's.
 func Visible(text string) string {
+	if isPlain(text) {
+		return text
+	}
 	var b strings.Builder
 	n := 0
 	for _, r := range text {
@@ -33,6 +37,17 @@ func Visible(text string) string {
 	return b.String()
 }
 
+// isPlain reports whether a text is short and of letters, digits and signs of ASCII,
+// as most are.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return len(text) <= previewRunes
+}
+
 // pretty indents JSON for reading. Numbers and strings keep their spelling.
 func pretty(raw json.RawMessage) string {
 	if len(raw) == 0 {
@@ -47,10 +62,23 @@ func pretty(raw json.RawMessage) string {
 	return Visible(plain)
 }
 
-// asJSON is a view as indented JSON.
+// asJSON is a view as indented JSON, in which characters that hide or reorder text
+// are escaped as JSON does.
 func asJSON(v any) (string, error) {
 	out, err := json.MarshalIndent(v, "", "  ")
-	return string(out), err
+	var b strings.Builder
+	for _, r := range string(out) {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String(), err
 }
 
 // Shorten keeps the first 6 and last 4 characters of long hex.
