@@ -80,7 +80,7 @@ func (a *App) Search(ctx context.Context, text string) (SearchView, error) {
 func (s *search) run(text string) error {
 	text = strings.TrimSpace(text)
 	if len(text) > maxSearch {
-		return badRequest("q", "a search has at most %d bytes", maxSearch)
+		return nil // it names nothing
 	}
 	if address, place, ok := strings.Cut(text, "/"); ok {
 		return s.place(address, place)

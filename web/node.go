@@ -41,6 +41,7 @@ type Node interface {
 	Equivocations(ctx context.Context, agent *flight.Address, p app.Page) (app.List[app.EvidenceView], error)
 	Equivocation(ctx context.Context, id uint64) (app.EvidenceView, error)
 	Export(ctx context.Context, agent flight.Address) (*app.Export, error)
+	Search(ctx context.Context, text string) (app.SearchView, error)
 
 	AnchorNow(ctx context.Context) (app.AnchorRun, error)
 	Recheck(ctx context.Context, stepHash flight.Hash) (app.RecheckView, error)

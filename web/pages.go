@@ -81,10 +81,15 @@ func (s *Server) link(parts ...any) string { return s.site.Link(parts...) }
 func (s *Server) render(c *fiber.Ctx, p pages.Page, twin any) error {
 	h := &c.Context().Response.Header
 	h.Set(fiber.HeaderVary, "Accept, Accept-Encoding, Cookie")
-	if twin != nil && (c.Context().UserValue(twinSuffix) != nil || acceptsJSON(&c.Context().Request.Header)) {
+	if twin != nil && wantsTwin(c) {
 		return writeJSON(c, http.StatusOK, twin)
 	}
 	return s.html(c.Context(), http.StatusOK, p)
+}
+
+// wantsTwin reports whether the client prefers JSON to the page.
+func wantsTwin(c *fiber.Ctx) bool {
+	return c.Context().UserValue(twinSuffix) != nil || acceptsJSON(&c.Context().Request.Header)
 }
 
 // html answers with a page, which is whole before a byte of it is sent.

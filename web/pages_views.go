@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -178,24 +177,4 @@ func pageConflict(s *Server, c *fiber.Ctx) error {
 	}
 	return s.render(c, pages.Page{Title: fmt.Sprintf("Conflict %d", id), Nav: "conflicts", Twin: s.link("v1", "flight", "equivocations", id),
 		Module: s.link("static", s.verify.Evidence.Script.Name), Body: s.site.ConflictPage(pages.ConflictView{EvidenceView: e, Panel: s.conflictPanel(e)})}, e)
-}
-
-// pageSearch goes to the one thing that the text names.
-func pageSearch(s *Server, c *fiber.Ctx) error {
-	q, err := queryValue(c, "q")
-	if err != nil {
-		return err
-	}
-	if q != "" {
-		to, err := s.find(c, q)
-		if err != nil {
-			return err
-		}
-		if to != "" {
-			c.Context().Response.Header.Set(fiber.HeaderLocation, to)
-			c.Context().Response.SetStatusCode(http.StatusSeeOther)
-			return nil
-		}
-	}
-	return s.render(c, pages.Page{Title: "Search", Body: pages.SearchPage(q)}, nil)
 }
