@@ -122,7 +122,7 @@ function live (feed) {
       count = undefined
       try {
         const now = await (await fetch(feed.dataset.status)).json()
-        all('[data-count]').forEach(el => { el.textContent = now[el.dataset.count].toLocaleString('en-US') })
+        all('[data-count]').forEach(el => { el.textContent = el.dataset.count.split('.').reduce((v, key) => v[key], now).toLocaleString('en-US') })
       } catch {} // the stream's own state tells that the node is away
     }, 1000)
   }
@@ -133,7 +133,10 @@ function live (feed) {
       show(paused ? 'paused' : 'on', paused ? 'Paused' : 'Connected')
     }
     source.onopen = beat
-    source.addEventListener('beat', beat)
+    source.addEventListener('beat', () => {
+      beat()
+      recount() // a rate falls while nothing happens
+    })
     source.addEventListener('reload', () => location.reload()) // the node has started again, what is shown may lack something
     source.addEventListener('missed', e => say(`${JSON.parse(e.data).missed} events are not shown`))
     source.onmessage = m => {
