@@ -18,6 +18,8 @@ type pool struct {
 	hosts   []*host
 	chainID uint64        // 0 = whichever
 	hedge   time.Duration // 0 = never
+
+	mayHedge budget // of batches
 }
 
 // A host is one node and what is known of its state.
@@ -35,7 +37,7 @@ func newPool(urls []string, o Options) (*pool, error) {
 	if len(urls) == 0 {
 		return nil, errors.New("chain: no node URL")
 	}
-	p := &pool{chainID: o.ChainID, hedge: o.HedgeAfter}
+	p := &pool{chainID: o.ChainID, hedge: o.HedgeAfter, mayHedge: budget{tenth: budgetMost}}
 	for _, url := range urls {
 		t, err := newHTTP(url, o)
 		if err != nil {
@@ -195,11 +197,14 @@ func (p *pool) hedgeTimer(method string, more bool) (<-chan time.Time, func()) {
 // could not serve.
 func (p *pool) Batch(ctx context.Context, calls []*BatchCall) {
 	failures := map[*BatchCall]error{}
-	for _, h := range p.order() {
+	hosts := p.order()
+	for len(hosts) > 0 {
+		h := hosts[0]
+		hosts = hosts[1:]
 		for _, call := range calls {
 			call.Err = nil
 		}
-		h.batch(ctx, p.chainID, calls)
+		hosts = p.hedged(ctx, h, hosts, calls)
 		var left []*BatchCall
 		for _, call := range calls {
 			if call.Err != nil && passOn(call.Err) {
@@ -212,6 +217,94 @@ func (p *pool) Batch(ctx context.Context, calls []*BatchCall) {
 			return
 		}
 	}
+}
+
+// hedged has one host make the calls, and another one too if that is slow. It
+// returns the hosts that were not asked.
+func (p *pool) hedged(ctx context.Context, h *host, others []*host, calls []*BatchCall) []*host {
+	p.mayHedge.earn()
+	if p.hedge <= 0 || len(others) == 0 || slices.ContainsFunc(calls, func(c *BatchCall) bool { return c.Method == methodSend }) {
+		h.batch(ctx, p.chainID, calls)
+		return others
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of the slower one
+	done := make(chan []BatchCall, 2)
+	open := 0
+	ask := func(h *host) {
+		open++
+		own, at := copies(calls)
+		go func() {
+			h.batch(ctx, p.chainID, at)
+			done <- own
+		}()
+	}
+	ask(h)
+	timer := time.NewTimer(p.hedge)
+	defer timer.Stop()
+	for {
+		select {
+		case got := <-done:
+			open--
+			if open > 0 && slices.ContainsFunc(got, func(c BatchCall) bool { return c.Err != nil && passOn(c.Err) }) {
+				continue // the other one may do better
+			}
+			for i := range got {
+				*calls[i] = got[i]
+			}
+			return others
+		case <-timer.C:
+			if i := slices.IndexFunc(others, (*host).idle); i >= 0 && p.mayHedge.spend() {
+				ask(others[i])
+				others = slices.Delete(slices.Clone(others), i, i+1)
+			}
+		}
+	}
+}
+
+// copies are calls that somebody else may answer, and where they are.
+func copies(calls []*BatchCall) (own []BatchCall, at []*BatchCall) {
+	own = make([]BatchCall, len(calls))
+	for i, c := range calls {
+		own[i] = *c
+		at = append(at, &own[i])
+	}
+	return own, at
+}
+
+// idle reports a host that is not at rest and has room for another exchange: one
+// that struggles gets nothing that it need not do.
+func (h *host) idle() bool {
+	h.mu.Lock()
+	rests := time.Now().Before(h.rest)
+	h.mu.Unlock()
+	return !rests && len(h.t.limits.slots) < cap(h.t.limits.slots)
+}
+
+// A budget permits one hedged batch for ten batches made, and ten at the start or
+// after quiet times: if all nodes are slow at once, asking twice would make it
+// worse.
+type budget struct {
+	mu    sync.Mutex // guards tenth
+	tenth int        // a hedge costs ten
+}
+
+const budgetMost = 100
+
+func (b *budget) earn() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tenth = min(b.tenth+1, budgetMost)
+}
+
+func (b *budget) spend() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tenth < 10 {
+		return false
+	}
+	b.tenth -= 10
+	return true
 }
 
 func (h *host) call(ctx context.Context, chainID uint64, method string, params []any) (json.RawMessage, error) {

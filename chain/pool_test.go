@@ -236,6 +236,110 @@ func TestHedge(t *testing.T) {
 	}
 }
 
+// stuck is a node that answers nothing until release is closed.
+func stuck(release <-chan struct{}) func(int, *farm, http.ResponseWriter, *http.Request) {
+	return func(i int, f *farm, w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		f.note(i, "stuck")
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+// A slow node's batch is asked of the next one, as long as the budget lasts; what
+// goes wrong there is not asked there again.
+func TestHedgedBatch(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	f := newFarm(t, stuck(release), answering(0, fixed("0x2")))
+	c := dialAll(t, f, Options{HedgeAfter: time.Millisecond})
+	two := func(method string) []BatchCall { return []BatchCall{{Method: method}, {Method: "eth_gasPrice"}} }
+	for i := range 3 {
+		calls := two("eth_blockNumber")
+		c.Batch(t.Context(), calls)
+		for _, call := range calls {
+			if call.Err != nil || string(call.Result) != `"0x2"` {
+				t.Errorf("batch %d: %s, %v", i, call.Result, call.Err)
+			}
+		}
+	}
+	if a, b := len(f.seen(0)), len(f.seen(1)); a != 3 || b != 3 {
+		t.Errorf("the nodes were asked %d and %d times", a, b)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		c.Batch(ctx, two(methodSend))
+	}()
+	for len(f.seen(0)) == 3 {
+		select {
+		case <-sent:
+			t.Fatal("sent elsewhere")
+		default:
+		}
+	}
+	cancel()
+	<-sent
+	if n := len(f.seen(1)); n != 3 {
+		t.Errorf("a batch with a transaction was hedged: %q", f.seen(1))
+	}
+}
+
+func TestHedgeLimits(t *testing.T) {
+	p, err := newPool([]string{"http://127.0.0.1:1"}, Options{InFlight: 1}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := p.hosts[0]
+	if !h.idle() {
+		t.Error("a fresh host is not idle")
+	}
+	h.t.limits.slots <- struct{}{}
+	if h.idle() {
+		t.Error("a host without a free slot is idle")
+	}
+	<-h.t.limits.slots
+	h.note(t.Context(), &CallError{Kind: ErrRateLimited, RetryAfter: time.Minute})
+	if h.idle() {
+		t.Error("a host at rest is idle")
+	}
+	hedges := 0
+	for range 1000 {
+		p.mayHedge.earn()
+		if p.mayHedge.spend() {
+			hedges++
+		}
+	}
+	if hedges < 100 || hedges > 110 {
+		t.Errorf("%d hedges of 1,000 batches", hedges)
+	}
+}
+
+// Both fail: the calls have the failure, and no node was asked twice.
+func TestHedgeThatFails(t *testing.T) {
+	release := make(chan struct{})
+	f := newFarm(t, stuck(release), func(i int, f *farm, w http.ResponseWriter, r *http.Request) {
+		f.note(i, "failed")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		close(release)
+	})
+	c := dialAll(t, f, Options{HedgeAfter: time.Millisecond})
+	calls := []BatchCall{{Method: "eth_blockNumber"}, {Method: "eth_gasPrice"}}
+	c.Batch(t.Context(), calls)
+	for _, call := range calls {
+		if !errors.Is(call.Err, ErrUnavailable) {
+			t.Errorf("%s: %v", call.Method, call.Err)
+		}
+	}
+	if a, b := len(f.seen(0)), len(f.seen(1)); a != 1 || b != 1 {
+		t.Errorf("the nodes were asked %d and %d times", a, b)
+	}
+}
+
 func TestChainOfEveryNode(t *testing.T) {
 	right, wrong := answering(0, fixed("0x7a69")), answering(0, fixed("0x1"))
 	for _, tt := range []struct {
