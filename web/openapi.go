@@ -82,6 +82,7 @@ var params = map[string]apiParam{
 	"file":     {In: "path", Description: "file name, or empty for the list of names", Schema: &schema{Type: "string"}},
 
 	"verdict":        {In: "query", Description: "only steps with this verdict", Schema: &schema{Type: "string", Enum: []any{"confirmed", "contradicted", "unverifiable"}}},
+	"called":         {In: "query", Description: "name of the stream", Schema: &schema{Type: "string"}},
 	"limit":          {In: "query", Description: "items of one answer", Schema: &schema{Type: "integer", Minimum: ptr(1.0), Maximum: ptr(float64(maxLimit)), Default: json.RawMessage("50")}},
 	"cursor":         {In: "query", Description: "next of the answer before; opaque", Schema: &schema{Type: "string", MaxLength: ptr(maxCursor)}},
 	"topics":         {In: "query", Description: "records, chain, or both separated by a comma", Schema: &schema{Type: "string"}},

@@ -194,14 +194,19 @@ func mediaQuality(h *fasthttp.RequestHeader, media string) float64 {
 	return 0
 }
 
+// keptQuery are the parameters of a list that its following parts have too.
+var keptQuery = []string{"limit", "called", "verdict"}
+
 // nextLink is the address of the following part of a list.
-func nextLink(c *fiber.Ctx, cursor string, limit int) string {
+func nextLink(c *fiber.Ctx, cursor string) string {
 	if cursor == "" {
 		return ""
 	}
 	q := url.Values{"cursor": {cursor}}
-	if limit != defaultLimit {
-		q.Set("limit", fmt.Sprint(limit))
+	for _, name := range keptQuery {
+		if v := c.Context().QueryArgs().Peek(name); len(v) > 0 {
+			q.Set(name, string(v))
+		}
 	}
 	return c.Path() + "?" + q.Encode()
 }

@@ -71,7 +71,7 @@ func pageList[T any](s *Server, c *fiber.Ctx, p pages.Page, read func(context.Co
 	if err != nil {
 		return err
 	}
-	p.Body = show(pages.List[T]{Items: list.Items, URL: s.selfURL(c), First: part.Cursor == "", Next: nextLink(c, list.Next, part.Limit)})
+	p.Body = show(pages.List[T]{Items: list.Items, URL: s.selfURL(c), First: part.Cursor == "", Next: nextLink(c, list.Next)})
 	return s.render(c, p, list)
 }
 
@@ -93,33 +93,16 @@ func pageConflicts(s *Server, c *fiber.Ctx) error {
 	return pageList(s, c, p, read, s.site.ConflictsPage)
 }
 
-func pageStream(s *Server, c *fiber.Ctx) error {
-	a, name, err := paramStream(c)
-	if err != nil {
-		return err
-	}
-	p, err := queryPage(c)
-	if err != nil {
-		return err
-	}
-	st, err := s.node.Stream(c.UserContext(), a, name)
-	if err != nil {
-		return err
-	}
-	batches, err := s.node.StreamBatches(c.UserContext(), a, name, p)
-	if err != nil {
-		return err
-	}
-	tape, err := s.node.Tape(c.UserContext(), a, name, pages.TapeSteps)
-	if err != nil {
-		return err
-	}
-	v := pages.StreamView{StreamView: st, Items: batches.Items, Next: nextLink(c, batches.Next, p.Limit), Tape: s.site.DrawTape(tape)}
-	return s.render(c, pages.Page{Title: "Stream " + name, Nav: "agents", Twin: s.link("v1", "flight", "agents", a, "streams", name), Body: s.site.StreamPage(v)}, st)
-}
-
 func pageStep(s *Server, c *fiber.Ctx) error {
 	a, name, err := paramStream(c)
+	if err != nil {
+		return err
+	}
+	seq, err := paramNumber(c, "seq")
+	if err != nil {
+		return err
+	}
+	step, err := s.node.StepAt(c.UserContext(), a, name, seq)
 	if err != nil {
 		return err
 	}

@@ -65,10 +65,14 @@ func paramStream(c *fiber.Ctx) (flight.Address, string, error) {
 	if err != nil {
 		return a, "", err
 	}
+	return a, name, checkStream(name)
+}
+
+func checkStream(name string) error {
 	if flight.CheckStream(name) != nil {
-		return a, "", badField("stream", "no stream can have this name")
+		return badField("stream", "no stream can have this name")
 	}
-	return a, name, nil
+	return nil
 }
 
 func paramNumber(c *fiber.Ctx, name string) (uint64, error) {

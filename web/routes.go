@@ -132,6 +132,7 @@ func routes() []route {
 		{method: get, path: "/agents/:address", kind: page, handle: pageAgent, summary: "One agent.", answer: app.AgentView{}, media: mediaHTML, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/agents/:address/badge.svg", kind: page, handle: getBadge, summary: "An agent's rating with its coverage, as a picture for other sites.", media: mediaSVG, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/agents/:address/:stream", kind: page, handle: pageStream, summary: "One stream.", answer: app.StreamView{}, query: paged, media: mediaHTML, codes: []string{"UNKNOWN_STREAM"}},
+		{method: get, path: "/agents/:address/streams", kind: page, handle: pageNamedStream, summary: "The stream called ?called=, which may be called anything.", answer: app.StreamView{}, query: append([]string{"called"}, paged...), media: mediaHTML, codes: []string{"UNKNOWN_STREAM"}},
 		{method: get, path: "/agents/:address/:stream/:seq", kind: page, handle: pageStep, summary: "One step.", answer: app.StepView{}, media: mediaHTML, codes: []string{"UNKNOWN_STEP"}},
 		{method: get, path: "/batches/:batchId", kind: page, handle: pageBatch, summary: "One batch.", answer: app.BatchView{}, media: mediaHTML, codes: []string{"UNKNOWN_BATCH"}},
 		{method: get, path: "/epochs", kind: page, handle: pageEpochs, summary: "Epochs.", answer: app.List[app.EpochView]{}, query: paged, media: mediaHTML},
@@ -180,7 +181,7 @@ func (s *Server) register() {
 const twinSuffix = ".json"
 
 // hasSuffix reports whether the page is JSON under its address with the suffix:
-// where the last part of the address is not a free name, which may end so.
+// where the last part of the address is not a free name, which says so itself.
 func (r *route) hasSuffix() bool {
 	return r.kind == page && r.answer != nil && r.path != "/" && !strings.HasSuffix(r.path, "/:stream")
 }

@@ -38,7 +38,7 @@ func (s *Site) Row(e *app.Event) FeedRow {
 	}
 	r.Agent, r.Who, r.Home = e.Agent.String(), Shorten(e.Agent.String()), s.Link("agents", e.Agent)
 	step := func() {
-		r.What, r.Href = fmt.Sprintf("%s %d", Visible(e.Stream), e.FromSeq), s.Link("agents", e.Agent, e.Stream, e.FromSeq)
+		r.What, r.Href = fmt.Sprintf("%s %d", Visible(e.Stream), e.FromSeq), s.StepLink(e.Agent, e.Stream, e.FromSeq)
 	}
 	switch e.Kind {
 	case app.EventBatch:

@@ -40,13 +40,13 @@ func (s *Site) FoundAt(h app.SearchHit) string {
 	case app.FoundNode:
 		return s.Link("node")
 	case app.FoundStream:
-		return s.Link("agents", h.Agent, h.Stream)
+		return s.StreamLink(*h.Agent, h.Stream)
 	case app.FoundBatch:
 		return s.Link("batches", h.ID)
 	case app.FoundEpoch, app.FoundAnchor:
 		return s.Link("epochs", *h.Epoch)
 	}
-	return s.Link("agents", h.Agent, h.Stream, *h.Seq)
+	return s.StepLink(*h.Agent, h.Stream, *h.Seq)
 }
 
 // foundName is how a hit is called in its list.

@@ -83,5 +83,11 @@ func (s *Site) entries() []entry {
 
 // toStream is the way to a stream.
 func (s *Site) toStream(agent flight.Address, stream string) []Crumb {
-	return []Crumb{{Text: "Agents", Href: s.Link("agents")}, {Text: Shorten(agent.String()), Href: s.Link("agents", agent)}, {Text: stream, Href: s.Link("agents", agent, stream), Stream: true}}
+	return []Crumb{{Text: "Agents", Href: s.Link("agents")}, {Text: Shorten(agent.String()), Href: s.Link("agents", agent)}, {Text: stream, Href: s.StreamLink(agent, stream), Stream: true}}
+}
+
+// toStep is the way to a step.
+func (s *Site) toStep(v StepView) []Crumb {
+	return append(s.toStream(v.Record.Agent, v.Record.Stream),
+		Crumb{Text: fmt.Sprintf("batch %d", v.Batch.Index), Href: s.Link("batches", v.BatchID)}, Crumb{Text: fmt.Sprintf("step %d", v.Record.Seq)})
 }

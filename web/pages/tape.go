@@ -141,7 +141,7 @@ func (s *Site) tapeOpened(v *TapeView, sc tapeScale, t app.TapeView) (n tapeCoun
 		if o.ClaimKind != "" {
 			title += ", claimed " + o.ClaimKind
 		}
-		href := s.Link("agents", t.Agent, t.Stream, o.Seq)
+		href := s.StepLink(t.Agent, t.Stream, o.Seq)
 		switch o.State {
 		case "confirmed":
 			n.confirmed++
