@@ -35,15 +35,17 @@ const (
 var errTwice = errors.New("is there twice")
 
 // add reads one document: strictly as JSON first, so that the maps used after it
-// see what the hashes are made of, then by its kind.
+// see what the hashes are made of, then by its kind. The canonical text writes 1.0
+// and 1e0 as 1, which they are (spec section 1), so that all kinds read them.
 func (p *verifyParts) add(doc []byte) error {
 	if len(doc) > maxVerifyBytes {
 		return fmt.Errorf("the document is over %d bytes", maxVerifyBytes)
 	}
-	if _, err := canon.Parse(doc, maxVerifyDepth); err != nil {
+	v, err := canon.Parse(doc, maxVerifyDepth)
+	if err != nil {
 		return err
 	}
-	return p.read(doc, maxVerifyDepth-flight.MaxDisclosureDepth)
+	return p.read(canon.Append(nil, v), maxVerifyDepth-flight.MaxDisclosureDepth)
 }
 
 func (p *verifyParts) read(doc json.RawMessage, depth int) error {
@@ -168,14 +170,17 @@ func (p *verifyParts) readProof(doc []byte) error {
 		return err
 	}
 	v := &BatchProofView{BatchID: parts.BatchID}
-	err := errors.Join(whole("epoch", parts.Epoch, &v.Epoch, "root", "batchCount"), whole("proof", parts.Proof, &v.Proof, "index", "size", "siblings"))
-	if err != nil {
+	if err := whole("epoch", parts.Epoch, &v.Epoch, "root", "batchCount"); err != nil {
 		return err
 	}
-	if len(parts.Anchor) == 0 {
-		return errors.New("anchor: is missing")
+	if v.Epoch.BatchCount > maxCount {
+		return errors.New("epoch.batchCount: must be an integer from 0 to 2^53-1")
 	}
-	if err := json.Unmarshal(parts.Anchor, &v.Anchor); err != nil {
+	var err error
+	if v.Proof, err = flight.ParseProof(parts.Proof); err != nil {
+		return fmt.Errorf("proof: %w", err)
+	}
+	if err := readAnchor(parts.Anchor, &v.Anchor); err != nil {
 		return fmt.Errorf("anchor: %w", err)
 	}
 	again := p.proof != nil
@@ -183,21 +188,51 @@ func (p *verifyParts) readProof(doc []byte) error {
 	return p.found("batch proof", again)
 }
 
+// readAnchor reads where to look, by keys spelled exactly so, and leaves the rest.
+func readAnchor(doc json.RawMessage, v *AnchorView) error {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &m); err != nil {
+		return errors.New("must be an object or null")
+	}
+	if m == nil {
+		return nil
+	}
+	if err := json.Unmarshal(m["chainId"], &v.ChainID); err != nil || string(m["chainId"]) == "null" || v.ChainID > maxCount {
+		return errors.New("chainId: must be an integer from 0 to 2^53-1")
+	}
+	if m["txHash"] != nil {
+		if err := json.Unmarshal(m["txHash"], &v.TxHash); err != nil {
+			return fmt.Errorf("txHash: %w", err)
+		}
+	}
+	if json.Unmarshal(m["eas"], &v.EAS) != nil {
+		v.EAS = flight.Address{} // of no network
+	}
+	return nil
+}
+
+// maxCount is the greatest integer that the protocol's numbers hold.
+const maxCount = 1<<53 - 1
+
 // whole reads an object strictly that must hold each of the keys.
 func whole(path string, doc json.RawMessage, v any, keys ...string) error {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &m); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return within(path, err)
 	}
 	for _, k := range keys {
 		if held, ok := m[k]; !ok || string(held) == "null" {
-			return fmt.Errorf("%s.%s: is missing", path, k)
+			return within(path, fmt.Errorf("%s: is missing", k))
 		}
 	}
-	if err := strict(doc, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	return within(path, strict(doc, v))
+}
+
+func within(path string, err error) error {
+	if err == nil || path == "" {
+		return err
 	}
-	return nil
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // readReceipt reads a receipt, alone or as the answer to a batch, which says more
@@ -217,12 +252,39 @@ func (p *verifyParts) readReceipt(m map[string]json.RawMessage) error {
 		return err
 	}
 	r := &flight.Receipt{}
-	if err := strict(doc, r); err != nil {
+	if err := whole("", doc, r, signed[:6]...); err != nil {
 		return err
+	}
+	if err := readGroup(own["group"], r); err != nil {
+		return fmt.Errorf("group: %w", err)
+	}
+	counts := []uint64{r.Position, r.ReceivedAt, r.AnchorBy}
+	if r.Group != nil {
+		counts = append(counts, r.Group.Size, r.Group.Proof.Index, r.Group.Proof.Size)
+	}
+	if slices.Max(counts) > maxCount {
+		return errors.New("a number is over 2^53-1")
 	}
 	again := p.receipt != nil
 	p.receipt = r
 	return p.found("receipt", again)
+}
+
+// readGroup reads the commit group that the receipt shares its signature with, if it
+// has one.
+func readGroup(doc json.RawMessage, r *flight.Receipt) error {
+	if doc == nil {
+		return nil
+	}
+	var parts struct{ Proof json.RawMessage }
+	err := whole("", doc, &flight.ReceiptGroup{}, "root", "size", "proof")
+	if err == nil {
+		err = json.Unmarshal(doc, &parts)
+	}
+	if err == nil {
+		r.Group.Proof, err = flight.ParseProof(parts.Proof)
+	}
+	return err
 }
 
 // strict fills v, a pointer to a struct, and refuses keys that are not spelled

@@ -1,7 +1,7 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: ccb36aa9c6799158eb9e3417f74a679035c69a08b514e112cbc3a1babdb1e2b1
+// sha256: 9d0793030b12cf2e1087f130967896ad9890715c3565fa4a06393cadafb5cc13
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
@@ -403,7 +403,10 @@ export function batchId(h) {
 const lines = (title, v, keys) => [title, ...keys.map((k) => `${k}: ${v[k]}`)].join('\n');
 export const batchText = (h) => lines('Karatum Flight Batch v1', h, HEADER);
 export const batchDigest = (h, scheme) => scheme === 'eip191' ? textDigest(batchText(h)) : unhex(batchId(h), 32);
-export const batchSigner = ({ header, scheme, signature }) => recover(batchDigest(header, scheme), signature);
+export function batchSigner({ header, scheme, signature }) {
+  if (/[\ud800-\udfff]/u.test(header.stream)) fail('SIGNATURE', 'nobody can sign a lone surrogate');
+  return recover(batchDigest(header, scheme), signature);
+}
 
 // ---- Disclosures (seed section 2.6)
 
@@ -506,9 +509,9 @@ function checkRevealRow({ step, reveal }) {
   return { rows, sealed, claim, failed, why: 'an opened value is not the one the step commits to, or no valid claim' };
 }
 
-const isEpoch = (v) => isObject(v) && Object.keys(v).length === 2 && isHex(v.root, 32) && isCount(v.batchCount) && v.batchCount < 2 ** 32 || 'must be {root, batchCount}';
+const isEpoch = (v) => isObject(v) && Object.keys(v).length === 2 && isHex(v.root, 32) && isCount(v.batchCount) || 'must be {root, batchCount}';
 function checkAnchoringShape(a) {
-  shape(a, { batchId: hash32, epoch: isEpoch, proof: anything, anchor: (v) => v === null || isObject(v) || 'must be an object or null' });
+  shape(a, { batchId: hash32, epoch: isEpoch, proof: anything, anchor: (v) => v === null || isObject(v) && isCount(v.chainId) && (v.txHash == null || isHex(v.txHash, 32)) || 'must name a chain and a transaction, or be null' });
   shape(a.proof, PROOF, { path: 'proof' });
 }
 
@@ -547,7 +550,7 @@ export async function verifyDisclosure(input, { onCheck = () => {}, anchoring, r
     d = read(input);
     checkDisclosureShape(d);
     for (const f of Object.keys(d.reveal)) canonicalJson(d.reveal[f].value);
-    if (anchoring) checkAnchoringShape(anchoring);
+    if (anchoring !== undefined) checkAnchoringShape(anchoring);
   } catch (e) { return refused(e); }
   const ctx = {}, rows = [];
   const ifValid = (check) => () => ctx.valid ? check(d, ctx) : { skip: 'the step itself is not valid' };
@@ -613,12 +616,13 @@ export async function verifyEquivocation(input, { onCheck = () => {} } = {}) {
     const { code, why, rows, stepHash } = await verifyDisclosure(e[k]);
     return { got: stepHash, rows, failed: code ? [code] : [], why: why ?? rows.find((r) => r.state === 'fail')?.why };
   };
+  const rows = [];
   const contradiction = () => {
+    if (rows.some((r) => r.state !== 'pass')) fail('EVIDENCE', 'a statement is not proven');
     if (!chain && e.a.header.index > e.b.header.index) fail('EVIDENCE', 'the lower index must come first');
     const got = chain ? brokenChain(e.a, e.b) : conflict(e.a.header, e.b.header);
     return { got, want: e.reason, failed: got === e.reason ? [] : ['EVIDENCE'], why: got ? `the reason is ${got}` : 'one honest history holds both' };
   };
-  const rows = [];
   for (const [id, code, run] of [['a', 'SIGNATURE', () => statement('a')], ['b', 'SIGNATURE', () => statement('b')], ['contradiction', 'EVIDENCE', contradiction]]) {
     rows.push(await runRow(id, code, run));
     await onCheck(rows.at(-1), rows.length - 1);

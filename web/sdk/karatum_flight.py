@@ -2,7 +2,7 @@
 # Karatum Flight Record v1 in one file: verifier, recorder and checker. Standard library only.
 # For Python 3.9+. The JavaScript twin, karatum-flight.mjs, has the same parts in the same order.
 # version: 1.0.0
-# sha256: e4d227eb68a91695b19efbac63ab2f7ebc5b84a44c789bb51c8e9b6c10a6ceba
+# sha256: 66ac68b05cb97d18e38d4413348cb0e3b4d6bdc57f7fb70f3df586a12b693ef3
 # The hash is of this file without its sha256 line: grep -v '^# sha256:' karatum_flight.py | sha256sum
 """Verifier, recorder and checker for Karatum Flight Record v1.
 
@@ -849,7 +849,7 @@ def verify_disclosure(data, on_check=None, anchoring=None, rpc=None, attester=No
         _check_disclosure_shape(d)
         for opening in d["reveal"].values():
             canonical_json(opening["value"])
-        if anchoring:
+        if anchoring is not None:
             _check_anchoring_shape(anchoring)
     except FlightError as e:
         return _refused(e)
@@ -929,7 +929,11 @@ def verify_equivocation(data, on_check=None):
         why = v.get("why") or next((r["why"] for r in v["rows"] if r["state"] == "fail"), "")
         return {"got": v.get("stepHash"), "rows": v["rows"], "failed": [v["code"]] if v["code"] else [], "why": why}
 
+    proven = []
+
     def contradiction():
+        if proven != ["pass", "pass"]:
+            _fail("EVIDENCE", "a statement is not proven")
         if not chain and e["a"]["header"]["index"] > e["b"]["header"]["index"]:
             _fail("EVIDENCE", "the lower index must come first")
         got = _broken_chain(e["a"], e["b"]) if chain else conflict(e["a"]["header"], e["b"]["header"])
@@ -937,7 +941,13 @@ def verify_equivocation(data, on_check=None):
         return {"got": got, "want": e["reason"], "failed": [] if got == e["reason"] else ["EVIDENCE"], "why": why}
 
     plan = (("a", "SIGNATURE", lambda: statement("a")), ("b", "SIGNATURE", lambda: statement("b")), ("contradiction", "EVIDENCE", contradiction))
-    return _verdict(_run_rows(plan, on_check))
+
+    def hear(row, i):
+        proven.append(row["state"])
+        if on_check:
+            on_check(row, i)
+
+    return _verdict(_run_rows(plan, hear))
 
 
 # ---- Epochs and anchors (seed section 2.7, spec section 7)
@@ -965,12 +975,17 @@ def attest_calldata(root, batch_count):
 
 
 def _is_epoch(v):
-    ok = isinstance(v, dict) and set(v) == {"root", "batchCount"} and _is_hex(v["root"], 32) and _is_count(v["batchCount"]) and v["batchCount"] < 2**32
+    ok = isinstance(v, dict) and set(v) == {"root", "batchCount"} and _is_hex(v["root"], 32) and _is_count(v["batchCount"])
     return ok or "must be {root, batchCount}"
 
 
+def _is_anchor(v):
+    ok = v is None or isinstance(v, dict) and _is_count(v.get("chainId")) and (v.get("txHash") is None or _is_hex(v["txHash"], 32))
+    return ok or "must name a chain and a transaction, or be null"
+
+
 def _check_anchoring_shape(a):
-    _shape(a, {"batchId": _hash32, "epoch": _is_epoch, "proof": _anything, "anchor": lambda v: v is None or isinstance(v, dict) or "must be an object or null"})
+    _shape(a, {"batchId": _hash32, "epoch": _is_epoch, "proof": _anything, "anchor": _is_anchor})
     _shape(a["proof"], _PROOF, path="proof")
 
 
@@ -1969,7 +1984,7 @@ def verify(data, rpc=None, attester=None):
     except FlightError as e:
         return _refused(e)
     if isinstance(v, dict) and "disclosure" in v:
-        return verify_disclosure(v["disclosure"], anchoring=v.get("proof"), rpc=rpc, attester=attester)
+        return verify_disclosure(v["disclosure"], anchoring=(v["proof"] or {}) if "proof" in v else None, rpc=rpc, attester=attester)
     if isinstance(v, dict) and "type" in v:
         return verify_equivocation(v)
     if isinstance(v, dict) and "epoch" in v:
