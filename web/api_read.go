@@ -57,9 +57,22 @@ func getBatch(s *Server, c *fiber.Ctx) error      { return byHash(c, "batchId", 
 func getBatchProof(s *Server, c *fiber.Ctx) error { return byHash(c, "batchId", s.node.BatchProof) }
 func getReplay(s *Server, c *fiber.Ctx) error     { return byHash(c, "stepHash", s.node.ReplayOf) }
 func getStep(s *Server, c *fiber.Ctx) error       { return byHash(c, "stepHash", s.node.Step) }
-func getAgents(s *Server, c *fiber.Ctx) error     { return byPage(c, s.node.Agents) }
-func getStreams(s *Server, c *fiber.Ctx) error    { return byAgent(c, s.node.Streams) }
-func getEpochs(s *Server, c *fiber.Ctx) error     { return byPage(c, s.node.Epochs) }
+func getBundle(s *Server, c *fiber.Ctx) error {
+	hash, err := paramHash(c, "stepHash")
+	if err != nil {
+		return err
+	}
+	step, err := s.node.Step(c.UserContext(), hash)
+	if err != nil {
+		return err
+	}
+	proof, err := s.anchored(c, step.BatchID)
+	return sendView(c, bundle{step.Disclosure, proof}, err)
+}
+
+func getAgents(s *Server, c *fiber.Ctx) error  { return byPage(c, s.node.Agents) }
+func getStreams(s *Server, c *fiber.Ctx) error { return byAgent(c, s.node.Streams) }
+func getEpochs(s *Server, c *fiber.Ctx) error  { return byPage(c, s.node.Epochs) }
 
 func getSteps(s *Server, c *fiber.Ctx) error {
 	state, err := queryVerdict(c)

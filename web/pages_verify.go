@@ -11,6 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"karatum/app"
+	"karatum/flight"
 	"karatum/web/pages"
 	"karatum/web/verifier"
 )
@@ -69,26 +70,34 @@ func plain(text json.RawMessage) json.RawMessage {
 	return b
 }
 
-// stepPanel checks a disclosed step, with the proof of its batch where that is
-// anchored: what karatum verify takes.
-func (s *Server) stepPanel(c *fiber.Ctx, step app.StepView, seq uint64) (verifier.Panel, error) {
-	bundle := struct {
-		Disclosure json.RawMessage     `json:"disclosure"`
-		Proof      *app.BatchProofView `json:"proof,omitempty"`
-	}{Disclosure: step.Disclosure}
-	proof, err := s.node.BatchProof(c.UserContext(), step.BatchID)
-	switch {
-	case err == nil:
-		bundle.Proof = &proof
-	case !errors.Is(err, &app.Error{Code: "NOT_ANCHORED"}):
-		return verifier.Panel{}, err
+// anchored returns a batch's place in its epoch, nil where it has none yet.
+func (s *Server) anchored(c *fiber.Ctx, id flight.Hash) (*app.BatchProofView, error) {
+	proof, err := s.node.BatchProof(c.UserContext(), id)
+	if errors.Is(err, &app.Error{Code: "NOT_ANCHORED"}) {
+		return nil, nil
 	}
-	raw, err := json.Marshal(bundle)
+	if err != nil {
+		return nil, err
+	}
+	return &proof, nil
+}
+
+// A bundle is a disclosed step with its batch's place in the epoch, where that is
+// anchored: what karatum verify takes.
+type bundle struct {
+	Disclosure json.RawMessage     `json:"disclosure"`
+	Proof      *app.BatchProofView `json:"proof,omitempty"`
+}
+
+// stepPanel checks a disclosed step, with the proof of its batch where that is
+// anchored.
+func (s *Server) stepPanel(step app.StepView, proof *app.BatchProofView, seq uint64) (verifier.Panel, error) {
+	raw, err := json.Marshal(bundle{step.Disclosure, proof})
 	if err != nil {
 		return verifier.Panel{}, err
 	}
 	p := s.panel(s.verify.Record, fmt.Sprintf("step-%d.json", seq), raw)
-	p.Checks, p.Asks, p.Forge, p.Record = verifier.DisclosureChecks(), true, true, s.link("v1", "flight", "proofs", step.StepHash)
+	p.Checks, p.Asks, p.Forge, p.Record = verifier.DisclosureChecks(), true, true, s.link("v1", "flight", "proofs", step.StepHash, "bundle")
 	return p, nil
 }
 

@@ -106,19 +106,18 @@ func pageStep(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	seq, err := paramNumber(c, "seq")
+	v, err := pages.ViewOpened(step)
 	if err != nil {
 		return err
 	}
-	step, err := s.node.StepAt(c.UserContext(), a, name, seq)
+	proof, err := s.anchored(c, step.BatchID)
 	if err != nil {
 		return err
 	}
-	v, err := pages.ViewStep(step)
-	if err != nil {
-		return err
+	if proof != nil {
+		v.Epoch = &pages.PlaceView{Place: proof.Proof, Anchor: proof.Anchor}
 	}
-	if v.Panel, err = s.stepPanel(c, step, seq); err != nil {
+	if v.Panel, err = s.stepPanel(step, proof, seq); err != nil {
 		return err
 	}
 	return s.render(c, pages.Page{Title: fmt.Sprintf("Step %d of %s", seq, name), Nav: "agents", Twin: s.link("v1", "flight", "proofs", step.StepHash),
@@ -142,11 +141,15 @@ func pageEpoch(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	batch, err := queryValue(c, "batch")
+	if err != nil {
+		return err
+	}
 	e, err := s.node.Epoch(c.UserContext(), id)
 	if err != nil {
 		return err
 	}
-	return s.render(c, pages.Page{Title: fmt.Sprintf("Epoch %d", e.ID), Nav: "epochs", Twin: s.link("v1", "flight", "epochs", id), Body: s.site.EpochPage(e)}, e)
+	return s.render(c, pages.Page{Title: fmt.Sprintf("Epoch %d", e.ID), Nav: "epochs", Twin: s.link("v1", "flight", "epochs", id), Body: s.site.EpochPage(pages.ViewEpoch(e, batch))}, e)
 }
 
 func pageConflict(s *Server, c *fiber.Ctx) error {

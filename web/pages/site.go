@@ -24,14 +24,14 @@ type Site struct {
 
 // A Page is one page: what the layout shows, and its body.
 type Page struct {
-	Title     string // names the thing first
-	Nav       string // the current entry of the navigation
-	Twin      string // the API address with the same data, "" for none
-	Module    string // a script beside the site's, "" for none
-	Theme     string // "light", "dark", or "" for what the system has
-	RequestID string
-	Asks      bool // the reader may have the page ask an RPC of their choice
-	Body      templ.Component
+	Title  string        // names the thing first
+	Nav    string        // the current entry of the navigation
+	Twin   string        // the API address with the same data, "" for none
+	Module string        // a script beside the site's, "" for none
+	Theme  string        // "light", "dark", or "" for what the system has
+	Pulse  app.PulseView // set by the server, as the theme is
+	Asks   bool          // the reader may have the page ask an RPC of their choice
+	Body   templ.Component
 }
 
 // Link is an address on this node: the base path and the escaped parts.

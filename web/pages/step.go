@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"karatum/app"
 	"karatum/flight"
@@ -14,13 +15,52 @@ import (
 // A StepView is a step as pages show it.
 type StepView struct {
 	app.StepView
-	Record flight.Step
-	Said   *ClaimView
+	Record  flight.Step
+	Said    *ClaimView
+	Replays *ReplayedView // nil where none was asked for
+	// The rest is of the page of one step; lists leave it empty.
+	Fields []FieldView
+	Batch  flight.Header
+	Place  flight.Proof // of the step in its batch
+	Epoch  *PlaceView   // nil until the batch is anchored
 	Panel  verifier.Panel
 }
 
-// A ClaimView is an opened claim in words; what a kind lacks is empty.
-type ClaimView struct{ Kind, Amount, To, Token string }
+// A PlaceView is where a batch stands in its epoch, and what that is written in.
+type PlaceView struct {
+	Place  flight.Proof
+	Anchor app.AnchorView
+}
+
+// A ReplayedView is a replay in a few words.
+type ReplayedView struct {
+	ID                 uint64
+	Class, Badge, Text string
+}
+
+// A FieldView is one committed field of a step, opened or sealed.
+type FieldView struct {
+	Name       string
+	Commitment flight.Hash
+	Opened     bool
+	Salt       flight.Hash
+	Lines      []ValueLine // of an object with few keys; else empty
+	Text       string      // any other value as JSON
+	Exact      string      // the bytes that were hashed, as far as a page shows them
+	Size       int         // of those bytes
+}
+
+// A ValueLine is one key of an opened object.
+type ValueLine struct {
+	Key, Value string
+	Hash       bool
+}
+
+// What a page shows of an opened value.
+const (
+	maxValueLines  = 32
+	maxPreviewSize = 64 << 10 // bytes
+)
 
 // ViewStep reads the record and the claim of a step. The error names a step that is
 // not in the form of the spec, which the store does not hold.
@@ -33,19 +73,113 @@ func ViewStep(v app.StepView) (StepView, error) {
 	if err != nil {
 		return StepView{}, fmt.Errorf("step %s: %w", v.StepHash, err)
 	}
-	return StepView{StepView: v, Record: record, Said: readClaim(v.Claim)}, nil
+	var chainID uint64
+	if record.ChainID != nil {
+		chainID = *record.ChainID
+	}
+	return StepView{StepView: v, Record: record, Said: readClaim(v.Claim, chainID), Replays: readReplay(v.Replay)}, nil
 }
 
-// readClaim returns nil where no claim is opened.
-func readClaim(raw json.RawMessage) *ClaimView {
-	var c *struct{ Kind, Amount, Value, To, Token string }
-	if len(raw) == 0 || json.Unmarshal(raw, &c) != nil || c == nil {
+// ViewOpened is ViewStep for the page of one step: it reads the disclosure as well.
+func ViewOpened(v app.StepView) (StepView, error) {
+	out, err := ViewStep(v)
+	if err != nil {
+		return out, err
+	}
+	d, err := flight.ParseDisclosure(v.Disclosure)
+	if err != nil {
+		return out, fmt.Errorf("step %s: %w", v.StepHash, err)
+	}
+	out.Batch, out.Place = d.Batch.Header, d.Proof
+	for _, name := range flight.Fields {
+		commitment := out.Record.Commitment(name)
+		if commitment == nil {
+			continue
+		}
+		f := FieldView{Name: name, Commitment: *commitment}
+		for _, o := range d.Reveal {
+			if o.Field == name {
+				f.open(o)
+			}
+		}
+		out.Fields = append(out.Fields, f)
+	}
+	return out, nil
+}
+
+// open shows what a field was opened to.
+func (f *FieldView) open(o flight.Opening) {
+	text := canon.Append(nil, o.Value)
+	f.Opened, f.Salt, f.Size = true, o.Salt, len(text)
+	f.Exact = Visible(cut(text))
+	if o.Value.Kind != canon.Object || len(o.Value.Obj) > maxValueLines || len(o.Value.Obj) == 0 {
+		f.Text = f.Exact
+		return
+	}
+	for _, m := range o.Value.Obj {
+		value := cut(canon.Append(nil, m.Value))
+		if m.Value.Kind == canon.String {
+			value = m.Value.Str
+		}
+		f.Lines = append(f.Lines, ValueLine{m.Key, value, m.Value.Kind == canon.String && isHex(value)})
+	}
+}
+
+// cut bounds a text at a page's preview, between two characters.
+func cut(text []byte) string {
+	if len(text) <= maxPreviewSize {
+		return string(text)
+	}
+	n := maxPreviewSize
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return string(text[:n])
+}
+
+// sizeWords says how many bytes were hashed, and that the page does not show them all.
+func (f FieldView) sizeWords() string {
+	if f.Size > previewRunes {
+		return byteSize(uint64(f.Size)) + ", of which the beginning stands here; the JSON has all"
+	}
+	return plural(uint64(f.Size), "byte", "bytes")
+}
+
+// readReplay returns nil where no replay was asked for.
+func readReplay(raw json.RawMessage) *ReplayedView {
+	var r *struct {
+		ID     uint64
+		State  string
+		Result *struct{ Reproduced bool }
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &r) != nil || r == nil {
 		return nil
 	}
-	if c.Amount == "" {
-		c.Amount = c.Value
+	v := &ReplayedView{ID: r.ID, Class: "line"}
+	switch {
+	case r.State == "done" && r.Result != nil && r.Result.Reproduced:
+		v.Badge, v.Text = "Replay reproduced it", "Executed again on the state before it: same status, same logs"
+	case r.State == "done":
+		v.Class, v.Badge, v.Text = "warn", "Replay differs", "Executed again on the state before it, with another outcome"
+	case r.State == "failed":
+		v.Badge, v.Text = "Not replayed", "It could not be executed again, which proves nothing"
+	case r.State == "cancelled":
+		v.Badge, v.Text = "Replay cancelled", "The operator took the replay out of the queue"
+	default:
+		v.Badge, v.Text = "Replay "+r.State, "Waits to be executed again"
 	}
-	return &ClaimView{c.Kind, c.Amount, c.To, c.Token}
+	return v
+}
+
+// openedFields says how many of the committed fields are open.
+func (v StepView) openedFields() string {
+	open := 0
+	for _, f := range v.Fields {
+		if f.Opened {
+			open++
+		}
+	}
+	return fmt.Sprintf("%d of %s", open, plural(uint64(len(v.Fields)), "field", "fields"))
 }
 
 // openedWords lists the fields that were opened.
@@ -54,6 +188,17 @@ func (v StepView) openedWords() string {
 		return "nothing"
 	}
 	return Visible(strings.Join(v.Opened, " "))
+}
+
+// neighbours says how many steps of the batch stay as they are.
+func (v StepView) neighbours() string {
+	switch v.Place.Size {
+	case 0, 1:
+		return "the only step of its batch"
+	case 2:
+		return "its neighbour stays sealed"
+	}
+	return number(v.Place.Size-1) + " neighbours stay sealed"
 }
 
 // permanence says whether the chain may still take the verdict back.
