@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"karatum/testvectors"
 )
 
 // The last step of an anchored batch: every check but the chain's can run.
@@ -41,12 +43,25 @@ func TestPanelPasses(t *testing.T) {
 	b.rows("anchor:skip")
 }
 
+// The step before one at an odd place stands beside it in the proof; at an even place
+// nothing of it does.
 func TestPanelOfAnInnerStep(t *testing.T) {
+	var v struct {
+		Flight struct{ Disclosures []json.RawMessage }
+	}
+	unmarshal(t, testvectors.V1, &v)
 	b := newTab(t)
+	b.open(site.url + "/verify")
+	b.wait(`document.querySelector('[data-verify]').dataset.ready === ''`)
+	b.paste(string(v.Flight.Disclosures[4]))
+	b.settled()
+	if s := b.rows("epoch:skip", "anchor:skip"); !strings.HasPrefix(s.Evidence["links"], "follows step 3, which stands beside it") {
+		t.Errorf("title %q, links %q", s.Title, s.Evidence["links"])
+	}
 	b.open(site.step(2))
 	b.settled()
-	if s := b.rows("links:skip", "anchor:skip"); s.Title != "6 of 8 checks passed" {
-		t.Errorf("title %q", s.Title)
+	if s := b.rows("links:skip", "anchor:skip"); s.Title != "6 of 8 checks passed" || s.Evidence["links"] != "the proof does not hold the step before this one" {
+		t.Errorf("title %q, links %q", s.Title, s.Evidence["links"])
 	}
 }
 
