@@ -2,9 +2,10 @@
 // in a worker, the panel that shows them, and the page that works without a network.
 //
 // There is one implementation of the checks, the first part of the JavaScript SDK.
-// The worker is that part, byte for byte, with the worker's own part after it; the
-// offline page holds the same text. Nothing is bundled by a tool: modules are joined
-// here, at start, so "view source" shows what checks a record.
+// A worker is those of its parts that a page has use for, line by line without the
+// comments, with the worker's own part after them; the offline page holds all of it.
+// Nothing is bundled by a tool and no name is changed: modules are joined here, at
+// start, so "view source" shows what checks a record.
 //
 // What the pages are trusted with: they came from the server that a reader may want
 // to check, so each names ways to check elsewhere. The worker is trusted with
