@@ -32,7 +32,7 @@ var archiveWords = map[flight.CheckCode]string{
 // archiveSkips say what it means that a number of checks was left out.
 var archiveSkips = map[flight.CheckCode]string{
 	CheckAnchorTx: "anchors were not checked against a chain",
-	CheckOutcome:  "claims were not compared with a chain",
+	CheckOutcome:  "claims were not decided by a chain",
 	CheckAttester: "anchors have an attester that nobody pinned",
 }
 

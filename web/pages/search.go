@@ -27,7 +27,7 @@ func sought(tried []string) string {
 		words[i] = foundWords[kind].sought
 	}
 	if n := len(words); n > 1 {
-		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]
 	}
 	return strings.Join(words, "")
 }
