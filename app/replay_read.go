@@ -29,6 +29,9 @@ type replayOutline struct {
 	State       string          `json:"state"`
 }
 
+// PrefixNone is the prefix of a replay without the block's earlier transactions.
+const PrefixNone = string(replay.None)
+
 // What a result rests on.
 const (
 	ReplayProved   = "proved"     // all of the state is proved against the block

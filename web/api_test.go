@@ -213,7 +213,7 @@ func (w *world) testTwins(t *testing.T) {
 	for page, api := range map[string]string{
 		"/agents": "/v1/flight/agents", "/agents/{agent}": "/v1/flight/agents/{agent}", "/batches/{batch}": "/v1/flight/batches/{batch}",
 		"/agents/{agent}/{stream}":   "/v1/flight/agents/{agent}/streams/{stream}",
-		"/agents/{agent}/{stream}/0": "/v1/flight/proofs/{step}", "/epochs": "/v1/flight/epochs", "/conflicts": "/v1/flight/equivocations",
+		"/agents/{agent}/{stream}/0": "/v1/flight/proofs/{step}", "/epochs": "/v1/flight/epochs", "/conflicts": "/v1/flight/equivocations", "/replays": "/v1/flight/replays",
 		"/conflicts/1": "/v1/flight/equivocations/1",
 	} {
 		_, twin := w.do("GET", w.expand(page), nil, "Accept", "application/json")

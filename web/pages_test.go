@@ -99,7 +99,7 @@ func TestPagesOfAnEmptyNode(t *testing.T) {
 	a, _ := newNode(t)
 	w := &world{t: t, app: a, url: "http://" + start(t, a, Config{})}
 	for at, want := range map[string]string{
-		"/": "No agent has reported yet", "/agents": "karatum_flight.py", "/epochs": "/v1/admin/anchor", "/conflicts": "karatum demo", "/node": "Database", "/about": "Not proved", "/search": "finds an agent",
+		"/": "No agent has reported yet", "/agents": "karatum_flight.py", "/epochs": "/v1/admin/anchor", "/conflicts": "karatum demo", "/replays": "/v1/flight/proofs/STEP_HASH/replay", "/node": "Database", "/about": "Not proved", "/search": "finds an agent",
 	} {
 		r, body := w.do("GET", at, nil, "Accept", "text/html,*/*;q=0.8")
 		if r.StatusCode != 200 || !strings.Contains(string(body), want) {
@@ -129,6 +129,9 @@ func (w *world) testPages(t *testing.T) {
 		{"GET /epochs/9999", 404, "UNKNOWN_EPOCH"},
 		{"GET /conflicts/1", 200, `<mark class="diff">`},
 		{"GET /conflicts/9", 404, "UNKNOWN_EVIDENCE"},
+		{"GET /replays/9", 404, "UNKNOWN_REPLAY"},
+		{"GET /replays?state=lost", 400, "state must be"},
+		{"GET /replays?state=failed", 200, "No replay is failed"},
 		{"GET /agents?limit=999", 400, "limit"},
 		{"GET /nope", 404, "NOT_FOUND"},
 		{"GET /search?q=" + agent, 303, "/agents/" + agent},

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"html"
 	"math/big"
 	"net/http"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,11 +128,14 @@ func TestReplaysOfARealNode(t *testing.T) {
 	admin("/replay/rerun?prefix=half", 400, `"field":"prefix"`)
 	p.post("/v1/flight/proofs/"+step+"/replay", nil, 202)
 	get("/v1/flight/replays?state=queued", 200, step)
+	p.looks(t, "/replays/1", "Waits for its turn")
 	get("/v1/status", 200, `"replays":{"open":1,"running":null`)
 	admin("/replay/cancel", 202, `"state":"cancelled"`)
 	admin("/replay/cancel", 409, "REPLAY_STATE")
 	p.post("/v1/flight/proofs/"+step+"/replay", nil, 202)
 	get("/v1/flight/replays/1", 200, `"state":"cancelled"`)
+	p.looks(t, "/replays?state=cancelled", `href="/replays/1"`)
+	p.looks(t, "/replays/1", "The operator cancelled it")
 	admin("/replay/rerun", 202, `"state":"queued"`)
 	admin("/replay/rerun", 409, "REPLAY_STATE")
 	for _, what := range []string{"/replay/cancel", "/replay/rerun", "/recheck"} {
@@ -145,7 +151,51 @@ func TestReplaysOfARealNode(t *testing.T) {
 	}
 	get("/v1/flight/replays/1", 200, `"reproduced":true,"verdict":{"state":"confirmed"`)
 	get("/v1/flight/replays?state=failed", 200, `"items":[]`)
+	p.looks(t, "/replays", "same outcome")
+	p.looks(t, "/replays/1", "Original beside replay")
+	p.looks(t, "/replays/1", "proved state")
+	p.looks(t, "/node", `<a href="/replays">0 replays queued or running</a>`)
+	for page, api := range map[string]string{"/replays": "/v1/flight/replays", "/replays/1": "/v1/flight/replays/1"} {
+		if !bytes.Equal(get(page+".json", 200, ""), get(api, 200, "")) {
+			t.Errorf("%s.json is not %s", page, api)
+		}
+	}
 	validate(t, doc, refTo("ReplayView"), "rerun", admin("/replay/rerun", 202, `"state":"queued"`))
 	<-p.ended
 	validate(t, doc, refTo("RecheckView"), "recheck", admin("/recheck", 202, p.tx.String()))
+}
+
+// looks expects a page that has the text and breaks no rule of pages.
+func (p *payment) looks(t *testing.T, at, want string) {
+	t.Helper()
+	r, body := p.do("GET", at, nil, "Accept", "text/html")
+	if r.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(want)) {
+		t.Errorf("GET %s: status %d without %q: %.1500s", at, r.StatusCode, want, body)
+	}
+	lookAtPage(t, at, r, string(body))
+}
+
+// TestReplayPager goes through the list by its links, a state chosen.
+func TestReplayPager(t *testing.T) {
+	p := newPayment(t)
+	step := p.steps[0].Hash().String()
+	for _, prefix := range []string{"full", "none"} {
+		p.post("/v1/flight/proofs/"+step+"/replay?prefix="+prefix, nil, 202)
+	}
+	next := regexp.MustCompile(`href="([^"]*)" rel="next"`)
+	at := "/replays?state=queued&limit=1"
+	for _, want := range []string{`<tr id="replay-2"`, `<tr id="replay-1"`} {
+		p.looks(t, at, want)
+		_, body := p.do("GET", at, nil, "Accept", "text/html")
+		m := next.FindSubmatch(body)
+		if (m != nil) != strings.HasSuffix(want, `2"`) {
+			t.Fatalf("%s leads on: %s", at, m)
+		}
+		if m != nil {
+			at = html.UnescapeString(string(m[1]))
+		}
+	}
+	if !strings.Contains(at, "state=queued") || !strings.Contains(at, "limit=1") {
+		t.Errorf("the next part is %s", at)
+	}
 }

@@ -141,6 +141,8 @@ func routes() []route {
 		{method: get, path: "/conflicts", kind: page, handle: pageConflicts, summary: "Evidence of equivocation.", answer: app.List[app.EvidenceView]{}, query: paged, media: mediaHTML},
 		{method: get, path: "/conflicts/:id", kind: page, handle: pageConflict, summary: "One piece of evidence.", answer: app.EvidenceView{}, media: mediaHTML, codes: []string{"UNKNOWN_EVIDENCE"}},
 		{method: get, path: "/search", kind: page, handle: pageSearch, summary: "Find what an address, hash or number names: one thing redirects, several are listed.", answer: app.SearchView{}, query: []string{"q"}, media: mediaHTML},
+		{method: get, path: "/replays", kind: page, handle: pageReplays, summary: "Replays of transactions.", answer: app.List[app.ReplaySummary]{}, query: byState, media: mediaHTML},
+		{method: get, path: "/replays/:replay", kind: page, handle: pageReplay, summary: "One replay: both outcomes side by side.", answer: app.ReplayDetail{}, media: mediaHTML, codes: []string{"UNKNOWN_REPLAY"}},
 		{method: get, path: "/verify", kind: page, handle: pageVerify, summary: "Check any document in the reader's browser.", media: mediaHTML},
 		{method: get, path: offlinePath, kind: free, handle: getOffline, summary: "The page that checks documents without a network, in one file.", media: mediaHTML},
 		{method: get, path: "/node", kind: page, handle: pageNode, summary: "Health of the node.", answer: app.StatusView{}, media: mediaHTML},

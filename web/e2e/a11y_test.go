@@ -27,6 +27,10 @@ func look(t *testing.T) []struct {
 		}},
 		{"step-hostile", site.url + site.ours + "/0", (*tab).settled},
 		{"conflict", site.url + "/conflicts/1", (*tab).settled},
+		{"step-replayed", site.step(paid), (*tab).settled},
+		{"replays", site.url + "/replays", func(*tab) {}},
+		{"replay", site.url + "/replays/1", func(*tab) {}},
+		{"replays-none", site.url + "/replays?state=failed", func(*tab) {}},
 		{"verify", site.url + "/verify", func(b *tab) {
 			b.wait(`document.querySelector('[data-verify]').dataset.ready === ''`)
 			b.paste("{")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"karatum/app"
+	"karatum/chain/replay"
 	"karatum/flight"
 	"karatum/flight/canon"
 	"karatum/flight/merkle"
@@ -37,6 +38,7 @@ type node struct {
 	stream     string
 	ours       string // address of our agent's pages: /agents/0x…/stream
 	token      string
+	replayed   chan struct{} // one for each replay that ended
 	cancel     context.CancelFunc
 	closers    []func() error
 }
@@ -51,7 +53,7 @@ func (n *node) stop() {
 }
 
 func startNode() (_ *node, err error) {
-	n := &node{}
+	n := &node{replayed: make(chan struct{}, 4)}
 	var ctx context.Context
 	ctx, n.cancel = context.WithCancel(context.Background())
 	defer func() {
@@ -72,7 +74,31 @@ func startNode() (_ *node, err error) {
 		return nil, err
 	}
 	n.agent, n.stream = res.Agent.String(), res.Stream
-	return n, errors.Join(n.readAttester(res.Batches[0]), n.record())
+	return n, errors.Join(n.readAttester(res.Batches[0]), n.record(), n.replay(ctx))
+}
+
+// paid is a step of the demo with a claim that the chain confirms.
+const paid = 2
+
+// replay has the transaction of that step executed again.
+func (n *node) replay(ctx context.Context) error {
+	raw, err := n.get(fmt.Sprintf("/v1/flight/agents/%s/streams/%s/steps/%d", n.agent, url.PathEscape(n.stream), paid))
+	if err != nil {
+		return err
+	}
+	var v app.StepView
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	if _, err := n.call(http.MethodPost, "/v1/flight/proofs/"+v.StepHash.String()+"/replay", nil); err != nil {
+		return err
+	}
+	select {
+	case <-n.replayed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // serve opens the node as main does.
@@ -105,7 +131,18 @@ func (n *node) serve(ctx context.Context, dir string) error {
 		return err
 	}
 	n.closers, n.chain = append(n.closers, chains.Close), chains.URL
-	a := app.New(cfg, app.Deps{Store: st, Keys: keys, Anchor: chains.Anchor, Chains: chains.ByID, Log: log, Now: time.Now, Version: "e2e"})
+	replayer, err := replay.New(replay.Options{})
+	if err != nil {
+		return err
+	}
+	a := app.New(cfg, app.Deps{
+		Store: st, Keys: keys, Anchor: chains.Anchor, Chains: chains.ByID, Clients: chains.Clients, Replayer: replayer, Log: log, Now: time.Now, Version: "e2e",
+		Checkpoint: func(step string) {
+			if step == "replay ended" {
+				n.replayed <- struct{}{}
+			}
+		},
+	})
 	srv, err := web.New(a, web.Config{SDK: sdk.Files, Vectors: testvectors.Files, Log: log})
 	if err != nil {
 		return err

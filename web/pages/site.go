@@ -77,6 +77,7 @@ type entry struct{ nav, text, href string }
 func (s *Site) entries() []entry {
 	return []entry{
 		{"home", "Live", s.Link()}, {"agents", "Agents", s.Link("agents")}, {"epochs", "Epochs", s.Link("epochs")}, {"conflicts", "Conflicts", s.Link("conflicts")},
+		{"replays", "Replays", s.Link("replays")},
 		{"verify", "Verify", s.Link("verify")}, {"node", "Node", s.Link("node")}, {"about", "About", s.Link("about")},
 	}
 }
