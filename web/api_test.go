@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"reflect"
 	"regexp"
 	"strings"
@@ -160,6 +161,9 @@ func (w *world) testSchemas(t *testing.T) {
 			continue
 		}
 		at := named.ReplaceAllStringFunc(path, func(m string) string { return samples[m[1:len(m)-1]] })
+		if path == "/agents/{address}/streams" {
+			at += "?called=" + url.QueryEscape(w.stream)
+		}
 		r, body := w.do("GET", at, nil, "Accept", "application/json")
 		if r.StatusCode == 404 && bytes.Contains(body, []byte("UNKNOWN_REPLAY")) { // this world asked for none
 			continue

@@ -66,9 +66,9 @@ func TestTwins(t *testing.T) {
 	if r := exchange(t, addr, "GET /agents/"+want.String()+".json HTTP/1.1\r\nHost: x\r\n\r\n"); errorOf(t, r) != "UNKNOWN_AGENT" || asked != want {
 		t.Errorf("status %d, asked for %s", r.StatusCode, asked)
 	}
-	// A stream may be called so, and then that is its page.
+	// A stream that is called so is asked for by a query.
 	node.stream = func(a flight.Address, name string) (app.StreamView, error) {
-		if name != "a.json" {
+		if name != "a" {
 			t.Errorf("the stream asked for is %q", name)
 		}
 		return app.StreamView{}, app.ErrUnknownStream

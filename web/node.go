@@ -48,6 +48,7 @@ type Node interface {
 	DeleteReveals(ctx context.Context, stepHash flight.Hash) error
 
 	Network() app.NetworkView
+	Pulse() app.PulseView
 	Events() *app.Events
 	Status(ctx context.Context) (app.StatusView, error)
 	Ready(ctx context.Context) error

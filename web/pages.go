@@ -94,7 +94,7 @@ func wantsTwin(c *fiber.Ctx) bool {
 
 // html answers with a page, which is whole before a byte of it is sent.
 func (s *Server) html(ctx *fasthttp.RequestCtx, status int, p pages.Page) error {
-	p.Theme = theme(ctx)
+	p.Theme, p.Pulse = theme(ctx), s.node.Pulse()
 	var buf bytes.Buffer
 	if err := s.site.Layout(p).Render(context.Background(), &buf); err != nil { // nothing in a page waits
 		return fmt.Errorf("render %s: %w", p.Title, err)

@@ -132,8 +132,9 @@ type reader struct {
 	s      *Server
 	conn   net.Conn
 	topics []string
-	at     uint64 // number of the last event seen
-	lost   bool   // it asked for what follows on a number that says nothing here
+	at     uint64    // number of the last event seen
+	lost   bool      // it asked for what follows on a number that says nothing here
+	spoke  time.Time // when something was last written
 }
 
 // run writes until the reader goes or the server stops. fasthttp runs it in a
@@ -150,6 +151,7 @@ func (r *reader) run(w *bufio.Writer) {
 	if r.lost {
 		fmt.Fprintf(w, "event: reload\nid: %d\ndata: {\"last\":%d}\n\n", r.at, r.at)
 	}
+	r.spoke = time.Now()
 	for r.flush(w) == nil && ctx.Err() == nil {
 		if r.deliver(w) != nil {
 			break
@@ -192,6 +194,7 @@ func (r *reader) deliver(w *bufio.Writer) error {
 			return err
 		}
 		fmt.Fprintf(w, "id: %d\ndata: %s\n\n", e.Seq, data)
+		r.spoke = time.Now()
 	}
 	if len(events) == 0 {
 		return nil
@@ -199,8 +202,9 @@ func (r *reader) deliver(w *bufio.Writer) error {
 	return r.flush(w)
 }
 
-// wait returns when there may be news, or with a heartbeat after a time. It rests
-// a little before, so that a busy node sends many events in one part.
+// wait returns when there may be news, or with a heartbeat where nothing was written
+// for a time, be it that all news are of other topics. It rests a little before, so
+// that a busy node sends many events in one part.
 func (r *reader) wait(ctx context.Context, w *bufio.Writer) {
 	rest := time.NewTimer(streamRest)
 	defer rest.Stop()
@@ -209,9 +213,10 @@ func (r *reader) wait(ctx context.Context, w *bufio.Writer) {
 	case <-ctx.Done():
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, heartbeat)
+	ctx, cancel := context.WithDeadline(ctx, r.spoke.Add(heartbeat))
 	defer cancel()
-	if r.s.node.Events().Wait(ctx, r.at) != nil {
+	if time.Since(r.spoke) >= heartbeat || r.s.node.Events().Wait(ctx, r.at) != nil {
+		r.spoke = time.Now()
 		fmt.Fprint(w, ": still here\n\nevent: beat\ndata: 1\n\n") // a script cannot see comments
 	}
 }

@@ -51,6 +51,7 @@ func (s *stub) CheckOperator(token string) bool { return token == operatorToken 
 func (s *stub) Network() app.NetworkView {
 	return app.NetworkView{Name: "dev", ChainID: 31337}
 }
+func (s *stub) Pulse() app.PulseView         { return app.PulseView{} }
 func (s *stub) Events() *app.Events          { return s.events }
 func (s *stub) Metrics() prometheus.Gatherer { return prometheus.NewRegistry() }
 func (s *stub) AnchorNow(context.Context) (app.AnchorRun, error) {

@@ -133,26 +133,32 @@ func whenView(ms uint64, now time.Time) timeView {
 	}
 	t := time.UnixMilli(int64(ms)).UTC()
 	v := timeView{ISO: t.Format(time.RFC3339), UTC: t.Format("2006-01-02 15:04:05") + " UTC"}
-	if d := now.Sub(t); d >= 0 {
-		v.Text = age(d) + " ago"
-	} else {
-		v.Text = "in " + age(-d)
-	}
+	v.Text = relative(now.Sub(t))
 	return v
 }
 
-// age is how long ago a time is, in the words of a reader.
-func age(d time.Duration) string {
-	sec := uint64(d / time.Second)
+// relative says how long ago something was, or with a negative age how soon it will
+// be. It counts no seconds, so that a page stays the same for a while.
+func relative(age time.Duration) string {
 	switch {
-	case sec < 60:
-		return plural(sec, "second", "seconds")
-	case sec < 3600:
-		return plural(sec/60, "minute", "minutes")
-	case sec < 48*3600:
-		return plural(sec/3600, "hour", "hours")
+	case age <= -time.Minute:
+		return "in " + count(-age)
+	case age < 0:
+		return "in under 1 min"
+	case age < time.Minute:
+		return "just now"
 	}
-	return strconv.FormatUint(sec/86400, 10) + " days"
+	return count(age) + " ago"
+}
+
+func count(d time.Duration) string {
+	switch {
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return strconv.FormatInt(int64(d/(24*time.Hour)), 10) + " days"
 }
 
 // quick records one step with a throw-away key, and delivers it to the node.

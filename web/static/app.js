@@ -10,11 +10,15 @@ const say = text => {
   setTimeout(() => { status.textContent = text }, 30)
 }
 
+const remember = (name, value) => {
+  document.cookie = `${name}=${value};path=${document.querySelector('.brand').pathname};max-age=31536000;samesite=lax`
+}
+
 // The theme is a cookie, so that the server writes it into the next page.
 const toggleTheme = () => {
   const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches
   root.dataset.theme = dark ? 'light' : 'dark'
-  document.cookie = `theme=${root.dataset.theme};path=${document.querySelector('.brand').pathname};max-age=31536000;samesite=lax`
+  remember('theme', root.dataset.theme)
 }
 
 const copyFrom = async button => {
@@ -57,35 +61,52 @@ document.addEventListener('keydown', e => {
   } else if (e.key === 'Escape' && at === q) q.blur()
 })
 
-// Relative times grow older where they stand.
-const units = [[86400, 'day', 172800], [3600, 'hour', 3600], [60, 'minute', 60], [1, 'second', 0]]
+// Relative times grow older where they stand, or are shown as they are.
 const relative = (ms, now) => {
-  const s = Math.floor(Math.abs(now - ms) / 1000)
-  const [size, name] = units.find(u => s >= u[2])
-  const n = Math.floor(s / size), text = `${n} ${name}${n === 1 ? '' : 's'}`
-  return ms > now ? `in ${text}` : `${text} ago`
+  const min = Math.floor(Math.abs(now - ms) / 60000), ahead = ms > now
+  if (!min) return ahead ? 'in under 1 min' : 'just now'
+  const text = min < 60 ? `${min} min` : min < 2880 ? `${Math.floor(min / 60)} h` : `${Math.floor(min / 1440)} days`
+  return ahead ? `in ${text}` : `${text} ago`
 }
+const exact = ms => new Date(ms).toISOString().slice(0, 19).replace('T', ' ') + ' UTC'
+const inUTC = document.querySelector('[data-times]')
 const age = () => all('time[datetime]').forEach(t => {
-  const text = relative(Date.parse(t.dateTime), Date.now())
-  if (t.textContent !== text) t.textContent = text
+  const ms = Date.parse(t.dateTime), both = [relative(ms, Date.now()), exact(ms)]
+  if (inUTC.ariaPressed === 'true') both.reverse()
+  if (t.textContent !== both[0]) [t.textContent, t.title] = both
 })
+const showTimes = utc => {
+  inUTC.ariaPressed = utc
+  age()
+}
+inUTC.onclick = () => {
+  showTimes(inUTC.ariaPressed !== 'true')
+  remember('times', inUTC.ariaPressed === 'true' ? 'utc' : 'relative')
+}
+showTimes(/(^|; )times=utc/.test(document.cookie))
 setInterval(() => { if (!document.hidden) age() }, 5000)
 
-// The feed of the front page: one stream, closed while the page is hidden.
-const feed = document.getElementById('feed')
-if (feed) live(feed)
+// A page with the state of the node follows it: one stream, closed while the page is
+// hidden, and on the front page the feed.
+const state = document.getElementById('live-state')
+if (state) live(document.getElementById('feed'))
 
 function live (feed) {
-  const state = document.getElementById('live-state'), pause = document.getElementById('feed-pause'), fresh = document.getElementById('feed-new')
-  const url = new URL(feed.dataset.stream, location)
-  let source, held = [], paused = false, heard = Date.now(), unsaid = 0, count
+  const pause = document.getElementById('feed-pause'), fresh = document.getElementById('feed-new'), asOf = document.getElementById('as-of')
+  const url = new URL(state.dataset.stream, location)
+  let source, held = [], paused = false, heard = Date.now(), read = heard, unsaid = 0, count
 
   const show = (name, text) => {
     state.dataset.state = name
     state.querySelector('.text').textContent = text
-    root.classList.toggle('stale', name === 'stale')
   }
-  const clock = ms => new Date(ms).toISOString().slice(11, 19) + ' UTC'
+  const lost = () => show('stale', `Reconnecting, last heard ${exact(heard).slice(11)}`)
+  // Numbers that were not read for three heartbeats say how old they are.
+  const grey = () => {
+    const old = Date.now() - read > 45000
+    root.classList.toggle('stale', old)
+    asOf.textContent = old ? `as of ${relative(read, Date.now())}` : ''
+  }
 
   const row = e => {
     const li = document.getElementById('feed-row').content.firstElementChild.cloneNode(true)
@@ -102,7 +123,7 @@ function live (feed) {
     get('.tail').textContent = e.tail ?? ''
     get('.sub').textContent = e.sub ?? ''
     const time = document.createElement('time')
-    Object.assign(time, { dateTime: new Date(e.at).toISOString(), title: new Date(e.at).toISOString().slice(0, 19).replace('T', ' ') + ' UTC', textContent: relative(e.at, Date.now()) })
+    time.dateTime = new Date(e.at).toISOString()
     get('.t').replaceChildren(time)
     li.classList.add('new')
     setTimeout(() => li.classList.remove('new'), 2000)
@@ -112,6 +133,7 @@ function live (feed) {
     document.getElementById('feed-empty')?.remove()
     feed.prepend(...list.map(row).reverse())
     while (feed.children.length > 100) feed.lastElementChild.remove()
+    age()
   }
   const button = () => {
     fresh.hidden = held.length === 0
@@ -121,8 +143,13 @@ function live (feed) {
     count ??= setTimeout(async () => {
       count = undefined
       try {
-        const now = await (await fetch(feed.dataset.status)).json()
-        all('[data-count]').forEach(el => { el.textContent = el.dataset.count.split('.').reduce((v, key) => v[key], now).toLocaleString('en-US') })
+        const now = await (await fetch(state.dataset.status)).json()
+        const fill = (name, find) => all(`[data-${name}]`).forEach(el => { el.textContent = find(el.dataset[name]).toLocaleString('en-US') })
+        fill('count', path => path.split('.').reduce((v, key) => v[key], now))
+        fill('head', id => now.chains.find(c => c.chainId === +id).head)
+        read = Date.now()
+        grey()
+        if (now.healthy !== ('healthy' in state.dataset) && !paused) location.reload() // the page says why
       } catch {} // the stream's own state tells that the node is away
     }, 1000)
   }
@@ -130,6 +157,7 @@ function live (feed) {
     source = new EventSource(url)
     const beat = () => {
       heard = Date.now()
+      if (state.dataset.state === 'stale') recount()
       show(paused ? 'paused' : 'on', paused ? 'Paused' : 'Connected')
     }
     source.onopen = beat
@@ -144,37 +172,42 @@ function live (feed) {
       url.searchParams.set('since', m.lastEventId)
       unsaid++
       recount()
+      if (!feed) return
       if (paused) {
         held = [...held, JSON.parse(m.data)].slice(-100)
         button()
       } else put([JSON.parse(m.data)])
     }
-    source.onerror = () => show('stale', `Reconnecting, last heard ${clock(heard)}`)
+    source.onerror = lost
   }
 
-  pause.onclick = () => {
-    paused = !paused
-    pause.setAttribute('aria-pressed', paused)
-    pause.textContent = paused ? 'Resume' : 'Pause'
-    show(paused ? 'paused' : 'on', paused ? 'Paused' : 'Connected')
-    if (!paused) fresh.onclick()
-  }
-  fresh.onclick = () => {
-    put(held)
-    held = []
-    button()
+  if (feed) {
+    pause.onclick = () => {
+      paused = !paused
+      pause.setAttribute('aria-pressed', paused)
+      pause.textContent = paused ? 'Resume' : 'Pause'
+      show(paused ? 'paused' : 'on', paused ? 'Paused' : 'Connected')
+      if (!paused) fresh.onclick()
+    }
+    fresh.onclick = () => {
+      put(held)
+      held = []
+      button()
+    }
+    setInterval(() => {
+      if (unsaid) say(`${unsaid} new events`)
+      unsaid = 0
+    }, 30000)
   }
   document.addEventListener('visibilitychange', () => {
     source?.close()
     if (!document.hidden) open()
   })
   setInterval(() => {
-    if (!document.hidden && Date.now() - heard > 32000) show('stale', `Reconnecting, last heard ${clock(heard)}`)
-    if (source?.readyState === 2 && !document.hidden) open() // refused: tried again
+    if (document.hidden) return
+    if (Date.now() - heard > 32000) lost()
+    if (source?.readyState === 2) open() // refused: tried again
+    grey()
   }, 5000)
-  setInterval(() => {
-    if (unsaid) say(`${unsaid} new events`)
-    unsaid = 0
-  }, 30000)
   if (!document.hidden) open()
 }
