@@ -165,9 +165,12 @@ func lasting(ms uint64) string {
 	return plural(ms/60_000, "minute", "minutes")
 }
 
-// archive is the setting that gives the node the history it lacks.
-func (v ReplayView) archive() string {
-	return fmt.Sprintf("karatum serve --chain-rpc %d=https://YOUR_ARCHIVE_RPC", v.ChainID)
+// archive is the setting that gives the node the history of a chain.
+func (s *Site) archive(chainID uint64) string {
+	if chainID == s.Network.ChainID {
+		return fmt.Sprintf("karatum serve --network %s --rpc-url https://YOUR_ARCHIVE_RPC", s.Network.Name)
+	}
+	return fmt.Sprintf("karatum serve --chain-rpc %d=https://YOUR_ARCHIVE_RPC", chainID)
 }
 
 // order is what the operator runs to have something done with a replay.

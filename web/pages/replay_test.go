@@ -51,6 +51,15 @@ func TestLogData(t *testing.T) {
 	}
 }
 
+func TestArchive(t *testing.T) {
+	s := &Site{Network: app.NetworkView{Name: "sepolia", ChainID: 11155111}}
+	for id, want := range map[uint64]string{11155111: "--network sepolia --rpc-url ", 8453: "--chain-rpc 8453="} {
+		if got := s.archive(id); !strings.Contains(got, want) {
+			t.Errorf("chain %d: %s, want %s", id, got, want)
+		}
+	}
+}
+
 // TestReplayPage renders a replay in each state, with text that tries to break a page
 // wherever a server chose it.
 func TestReplayPage(t *testing.T) {
