@@ -2,6 +2,7 @@ package web
 
 import (
 	"html"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -99,13 +100,36 @@ func TestPagesOfAnEmptyNode(t *testing.T) {
 	a, _ := newNode(t)
 	w := &world{t: t, app: a, url: "http://" + start(t, a, Config{})}
 	for at, want := range map[string]string{
-		"/": "No agent has reported yet", "/agents": "karatum_flight.py", "/epochs": "/v1/admin/anchor", "/conflicts": "karatum demo", "/replays": "/v1/flight/proofs/STEP_HASH/replay", "/node": "Database", "/about": "Not proved", "/search": "finds an agent",
+		"/": "No agent has reported yet", "/agents": "karatum_flight.py", "/epochs": "/v1/admin/anchor", "/conflicts": "karatum demo", "/replays": "/v1/flight/proofs/STEP_HASH/replay", "/node": "Database", "/about": "Not proved", "/docs": "Error codes", "/search": "finds an agent",
 	} {
 		r, body := w.do("GET", at, nil, "Accept", "text/html,*/*;q=0.8")
 		if r.StatusCode != 200 || !strings.Contains(string(body), want) {
 			t.Errorf("GET %s: status %d without %q: %.300s", at, r.StatusCode, want, body)
 		}
 		lookAtPage(t, at, r, string(body))
+	}
+}
+
+// TestDocs: the handbook lists every route that is no page, and every error code.
+func TestDocs(t *testing.T) {
+	addr := start(t, echoNode(), Config{BasePath: "/node"})
+	text, err := io.ReadAll(exchange(t, addr, "GET /node/docs HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := string(text)
+	for _, r := range routes() {
+		if r.kind != page && !strings.Contains(body, r.path) {
+			t.Errorf("%s %s is not listed", r.method, r.path)
+		}
+	}
+	for code := range codes {
+		if !strings.Contains(body, `id="code-`+code+`"`) {
+			t.Errorf("%s is not listed", code)
+		}
+	}
+	if !strings.Contains(body, `href="/node/v1/status"`) || strings.Contains(body, `href="/v1/`) {
+		t.Error("an address lacks the base path")
 	}
 }
 

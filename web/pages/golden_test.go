@@ -110,6 +110,8 @@ func bodies(t testing.TB) map[string]templ.Component {
 		"conflict":  s.ConflictPage(ConflictView{EvidenceView: conflict, Panel: verifier.Panel{Checks: verifier.EvidenceChecks()}}),
 		"home":      s.HomePage(HomeView{StatusView: testStatus(), URL: "http://127.0.0.1:8080"}),
 		"node":      s.NodePage(testStatus()),
+		"docs": s.DocsPage(DocsView{URL: "http://127.0.0.1:8080", Groups: []RouteGroup{{ID: "operator", Title: "Operator", Routes: []RouteLine{{"GET", "/v1/status", "Status", "/base/v1/status"}}}},
+			Codes: []CodeLine{{"BUSY", 503, "later"}}, Checks: []CheckLine{{"Title", "what it proves"}}}),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"karatum/app"
 	"karatum/flight"
+	"karatum/flight/canon"
 	"karatum/web/verifier"
 )
 
@@ -49,6 +50,9 @@ func testAgent(n byte) app.AgentView {
 	}
 }
 
+// hostileKey may stand in a JSON string as it is.
+const hostileKey = "<script>alert(1)</script>\u202e&amp;"
+
 // testStep is a contradicted step, read as a handler reads it.
 func testStep(t testing.TB) StepView {
 	t.Helper()
@@ -69,6 +73,16 @@ func testStep(t testing.TB) StepView {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, text := range []string{`{"` + hostileKey + `":"` + hostileKey + `","to":"` + address(3).String() + `"}`, `["` + hostileKey + `"]`} {
+		value, err := canon.Parse([]byte(text), canon.MaxDepth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := FieldView{Name: "args", Commitment: hash("args")}
+		f.open(flight.Opening{Salt: hash("salt"), Value: value})
+		v.Fields = append(v.Fields, f)
+	}
+	v.Fields = append(v.Fields, FieldView{Name: "claim", Commitment: claim})
 	v.Panel = verifier.Panel{
 		Checks: verifier.DisclosureChecks(), Asks: true, Forge: true, Worker: "/base/static/record-worker.0123.js", SHA256: "0123", Save: "/base/verify.html",
 		Record: "/base/v1/flight/proofs/0x01", File: "step-1003.json", Local: "http://localhost:8080/verify#", Document: json.RawMessage(`{"a": "</script><script>alert(1)</script>"}`),

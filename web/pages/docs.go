@@ -1,0 +1,48 @@
+package pages
+
+// A DocsView is the handbook of one node: how to check it, and its API as the table
+// of routes has it.
+type DocsView struct {
+	URL    string // of this node, for commands
+	Groups []RouteGroup
+	Codes  []CodeLine // by status, then name
+	Checks []CheckLine
+}
+
+// A RouteGroup is a part of the API.
+type RouteGroup struct {
+	ID, Title string
+	Routes    []RouteLine
+}
+
+// A RouteLine is one route. Href is empty where it has parameters or is no read.
+type RouteLine struct{ Method, Path, Summary, Href string }
+
+// A CodeLine is one error code.
+type CodeLine struct {
+	Code    string
+	Status  int
+	Meaning string
+}
+
+// A CheckLine is one check of the verifier.
+type CheckLine struct{ Title, Proves string }
+
+// operatorCommand shows an operator's request.
+func operatorCommand(url string) string {
+	return `curl -X POST -H "Authorization: Bearer $(cat karatum-data/operator.token)" -H 'Content-Type: application/json' ` + url + "/v1/admin/anchor"
+}
+
+// verifyCommands fetch a document and check it on the reader's machine.
+func verifyCommands(url string) string {
+	return "curl -so step.json " + url + `/v1/flight/proofs/0xSTEP/bundle
+karatum verify step.json
+
+curl -sO ` + url + `/sdk/karatum_flight.py
+python3 karatum_flight.py verify step.json`
+}
+
+// postCommand delivers a signed batch.
+func postCommand(url string) string {
+	return "curl -H 'Content-Type: application/json' --data-binary @batch.json " + url + "/v1/flight/batches"
+}
