@@ -94,11 +94,15 @@ func (c *Chains) startDev(ctx context.Context, cfg Config, k *Keys, log *slog.Lo
 	return FundAnchor(ctx, client, k)
 }
 
+// hedgeAfter is when a second RPC of a chain is asked for what the first has not
+// answered: late enough that a node of ordinary speed is asked alone.
+const hedgeAfter = 2 * time.Second
+
 func (c *Chains) connect(ctx context.Context, cfg Config, k *Keys, log *slog.Logger) error {
 	if err := CheckPublicKey(k); err != nil {
 		return err
 	}
-	client, err := chain.DialAll(ctx, cfg.RPCURL, chain.Options{ChainID: c.Anchor.Network.ChainID, MayBeAway: true})
+	client, err := chain.DialAll(ctx, cfg.RPCURL, chain.Options{ChainID: c.Anchor.Network.ChainID, MayBeAway: true, HedgeAfter: hedgeAfter})
 	if err != nil {
 		return fmt.Errorf("--rpc-url %s: %w", redactAll(cfg.RPCURL), err)
 	}
@@ -128,7 +132,7 @@ func (c *Chains) further(ctx context.Context, cfg Config) error {
 		if _, taken := c.ByID[id]; taken {
 			return fmt.Errorf("--chain-rpc %d: that is the anchoring network, which has its RPC already", id)
 		}
-		client, err := chain.DialAll(ctx, nodes, chain.Options{ChainID: id, MayBeAway: true})
+		client, err := chain.DialAll(ctx, nodes, chain.Options{ChainID: id, MayBeAway: true, HedgeAfter: hedgeAfter})
 		if err != nil {
 			return fmt.Errorf("--chain-rpc %d=%s: %w", id, redactAll(nodes), err)
 		}
