@@ -74,7 +74,7 @@ func program() *cli.Program {
 			{Name: "verify", Args: "FILE...", MaxArgs: 16, About: "check disclosures, proofs, anchors, receipts, evidence and exported records", Setup: verifyCommand,
 				Examples: []string{"karatum verify bundle.json", "curl -s http://127.0.0.1:8080/v1/flight/batches/ID/proof | karatum verify step.json -",
 					"karatum verify bundle.json --rpc-url http://127.0.0.1:8545 --attester 0xADDRESS",
-				"curl -s http://127.0.0.1:8080/v1/flight/agents/0xADDRESS/export | karatum verify -"}},
+					"curl -s http://127.0.0.1:8080/v1/flight/agents/0xADDRESS/export | karatum verify -"}},
 			{Name: "keys", Args: "new|show", MaxArgs: 1, About: "draw the keys of a node before its first start, or name them", Setup: keysCommand,
 				Examples: []string{"karatum keys new --data ./karatum-data", "karatum keys show"}},
 			{Name: "backup", Args: "FILE", MaxArgs: 1, About: "copy the database, also while the node runs, and check the copy", Setup: backupCommand,

@@ -72,9 +72,9 @@ func TestResendRefusals(t *testing.T) {
 	s := newSetup(t)
 	deliver(t, s.open(), 2)
 	for _, tt := range []struct {
-		code             string
+		code               string
 		receipted, refused int
-		fails            bool
+		fails              bool
 	}{
 		{"EQUIVOCATION", 1, 1, false},
 		{"CLOCK_SKEW", 0, 0, true},
