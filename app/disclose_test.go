@@ -101,6 +101,9 @@ func TestVerdicts(t *testing.T) {
 			}
 		}
 	}
+	if n, err := r.app.StepCounts(t.Context(), a.key.Address()); err != nil || n != (VerdictsView{Confirmed: 2, Contradicted: 1, Unverifiable: 4}) {
+		t.Errorf("counts = %+v, %v", n, err)
+	}
 }
 
 func TestAnchoring(t *testing.T) {

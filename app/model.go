@@ -348,7 +348,7 @@ type StatusView struct {
 	Equivocations   uint64         `json:"equivocations"`
 	OpenedSteps     uint64         `json:"openedSteps"`
 	PerMinute       uint64         `json:"batchesPerMinute"` // stored in the last 60 seconds
-	Today           VerdictsView   `json:"verdictsToday"`
+	Today           VerdictsView   `json:"verdictsToday"`    // whose claim was compared last since midnight UTC
 	DatabaseBytes   uint64         `json:"databaseBytes"`
 	WALBytes        uint64         `json:"walBytes"`
 	DiskFreeBytes   uint64         `json:"diskFreeBytes"`
@@ -360,7 +360,7 @@ type StatusView struct {
 	AttesterBalance string         `json:"attesterBalance,omitempty"`
 }
 
-// VerdictsView counts the steps whose claim was compared last since midnight UTC.
+// VerdictsView counts opened steps by their verdict.
 type VerdictsView struct {
 	Confirmed    uint64 `json:"confirmed"`
 	Contradicted uint64 `json:"contradicted"`

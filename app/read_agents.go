@@ -104,6 +104,24 @@ func (a *App) Steps(ctx context.Context, agent flight.Address, state flight.Stat
 	return l, err
 }
 
+// maxStepCount is how far StepCounts counts.
+const maxStepCount = 1000
+
+// StepCounts counts the disclosed steps of a key by their verdict, each up to 1,000.
+// They are more than the transactions of a rating where steps share one.
+func (a *App) StepCounts(ctx context.Context, agent flight.Address) (VerdictsView, error) {
+	var v VerdictsView
+	err := a.view(ctx, ErrUnknownAgent, func(tx *store.ReadTx) (err error) {
+		for state, n := range map[flight.State]*uint64{flight.Confirmed: &v.Confirmed, flight.Contradicted: &v.Contradicted, flight.Unverifiable: &v.Unverifiable} {
+			if *n, err = tx.StepsWith(ctx, agent, state, maxStepCount); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return v, err
+}
+
 // Agents lists the keys that were seen, the last seen first.
 func (a *App) Agents(ctx context.Context, p Page) (List[AgentView], error) {
 	l := List[AgentView]{Items: []AgentView{}}

@@ -131,6 +131,13 @@ func (r *ReadTx) Steps(ctx context.Context, agent flight.Address, state flight.S
 	return rows, next, err
 }
 
+// StepsWith counts the opened steps of a key with a verdict, up to most.
+func (r *ReadTx) StepsWith(ctx context.Context, agent flight.Address, state flight.State, most int) (n uint64, err error) {
+	err = r.one(ctx, []any{num(&n)}, `SELECT count(*) FROM (SELECT 1 FROM step WHERE agent_id = (SELECT id FROM agent WHERE address = ?) AND state = ? LIMIT ?)`,
+		agent[:], string(state), most)
+	return n, err
+}
+
 // StreamSteps lists the opened steps of a stream by number.
 func (r *ReadTx) StreamSteps(ctx context.Context, agent flight.Address, stream string, p Page) ([]Step, string, error) {
 	after, err := p.above()

@@ -35,6 +35,7 @@ type Node interface {
 	Tape(ctx context.Context, agent flight.Address, stream string, steps uint64) (app.TapeView, error)
 	StreamBatches(ctx context.Context, agent flight.Address, name string, p app.Page) (app.List[app.BatchView], error)
 	Steps(ctx context.Context, agent flight.Address, state flight.State, p app.Page) (app.List[app.StepView], error)
+	StepCounts(ctx context.Context, agent flight.Address) (app.VerdictsView, error)
 	Anchoring(ctx context.Context, agent flight.Address) (app.AnchoringView, error)
 	Epochs(ctx context.Context, p app.Page) (app.List[app.EpochView], error)
 	Epoch(ctx context.Context, rootOrID string) (app.EpochView, error)

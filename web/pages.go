@@ -195,7 +195,7 @@ func mediaQuality(h *fasthttp.RequestHeader, media string) float64 {
 }
 
 // keptQuery are the parameters of a list that its following parts have too.
-var keptQuery = []string{"limit", "called", "verdict"}
+var keptQuery = []string{"limit", "called", "verdict", "stream"}
 
 // nextLink is the address of the following part of a list.
 func nextLink(c *fiber.Ctx, cursor string) string {

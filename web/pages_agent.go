@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strconv"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -11,32 +12,42 @@ import (
 	"karatum/web/pages"
 )
 
-// listPart is how many rows of a list a page of one thing shows.
-const listPart = 50
+// conflictPart is how many conflicts the page of an agent shows.
+const conflictPart = 50
 
 func pageAgent(s *Server, c *fiber.Ctx) error {
 	a, err := paramAgent(c)
 	if err != nil {
 		return err
 	}
-	ctx, first := c.UserContext(), app.Page{Limit: listPart}
-	agent, err := s.node.Agent(ctx, a)
+	v := pages.AgentView{URL: s.selfURL(c)}
+	if v.AgentView, err = s.node.Agent(c.UserContext(), a); err != nil {
+		return err
+	}
+	if !wantsTwin(c) {
+		err = errors.Join(s.agentSteps(c, &v), s.agentStreams(c, &v), s.agentAnchors(c, &v))
+	}
 	if err != nil {
 		return err
 	}
-	streams, err1 := s.node.Streams(ctx, a, first)
-	steps, err2 := s.node.Steps(ctx, a, "", first)
-	conflicts, err3 := s.node.Equivocations(ctx, &a, first)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	p := pages.Page{Title: "Agent " + pages.Shorten(a.String()), Nav: "agents", Twin: s.link("v1", "flight", "agents", a), Body: s.site.AgentPage(v)}
+	return s.render(c, p, v.AgentView)
+}
+
+// agentSteps reads the part of the opened steps that the query asks for.
+func (s *Server) agentSteps(c *fiber.Ctx, v *pages.AgentView) error {
+	p, err := queryPage(c)
+	if err != nil {
 		return err
 	}
-	v := pages.AgentView{
-		AgentView: agent, StreamList: streams.Items, ConflictList: conflicts.Items, URL: s.selfURL(c),
-		MoreStreams: streams.Next != "", MoreSteps: steps.Next != "", MoreConflicts: conflicts.Next != "",
-	}
-	if v.Tape, err = s.agentTape(c, streams.Items); err != nil {
+	if v.Verdict, err = queryVerdict(c); err != nil {
 		return err
 	}
+	steps, err := s.node.Steps(c.UserContext(), v.Address, v.Verdict, p)
+	if err != nil {
+		return err
+	}
+	v.FirstSteps, v.NextSteps = p.Cursor == "", nextLink(c, steps.Next)
 	for _, st := range steps.Items {
 		row, err := pages.ViewStep(st)
 		if err != nil {
@@ -44,7 +55,37 @@ func pageAgent(s *Server, c *fiber.Ctx) error {
 		}
 		v.StepList = append(v.StepList, row)
 	}
-	return s.render(c, pages.Page{Title: "Agent " + pages.Shorten(a.String()), Nav: "agents", Twin: s.link("v1", "flight", "agents", a), Body: s.site.AgentPage(v)}, agent)
+	v.ByVerdict, err = s.node.StepCounts(c.UserContext(), v.Address)
+	return err
+}
+
+// agentStreams reads the streams, one of which is drawn.
+func (s *Server) agentStreams(c *fiber.Ctx, v *pages.AgentView) error {
+	streams, err := s.node.Streams(c.UserContext(), v.Address, app.Page{Limit: defaultLimit})
+	if err != nil {
+		return err
+	}
+	v.StreamList, v.MoreStreams = streams.Items, streams.Next != ""
+	v.Tape, err = s.agentTape(c, streams.Items)
+	return err
+}
+
+// agentAnchors reads how far the batches are anchored, and what was signed twice.
+func (s *Server) agentAnchors(c *fiber.Ctx, v *pages.AgentView) (err error) {
+	if v.Anchoring, err = s.node.Anchoring(c.UserContext(), v.Address); err != nil {
+		return err
+	}
+	if last := v.Anchoring.Last; last != nil {
+		e, err := s.node.Epoch(c.UserContext(), strconv.FormatUint(last.ID, 10))
+		if err != nil {
+			return err
+		}
+		v.LastEpoch = &e
+	}
+	v.NextAnchor = s.node.Pulse().NextAnchor
+	conflicts, err := s.node.Equivocations(c.UserContext(), &v.Address, app.Page{Limit: conflictPart})
+	v.ConflictList, v.MoreConflicts = conflicts.Items, conflicts.Next != ""
+	return err
 }
 
 // agentTape draws the stream that was seen last, or the one that ?stream= names.
@@ -67,6 +108,7 @@ func (s *Server) agentTape(c *fiber.Ctx, streams []app.StreamView) (*pages.TapeV
 		return nil, err
 	}
 	v := s.site.DrawTape(t)
+	v.Chosen = chosen.Stream == want
 	if len(streams) > 1 {
 		for _, st := range streams[:min(len(streams), 8)] {
 			v.Streams = append(v.Streams, pages.TapeLink{Name: st.Stream, Href: s.link("agents", st.Agent) + queryOf("stream", st.Stream), Current: st.Stream == chosen.Stream})

@@ -155,7 +155,7 @@ func State(state string) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = Badge(stateClass(state), state).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Badge(stateClass(state), sentence(state)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

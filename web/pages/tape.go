@@ -35,6 +35,7 @@ type TapeView struct {
 	Numbers               []tapeNumber
 	Rows                  []tapeRow
 	Streams               []TapeLink // of the agent, where more than one can be chosen
+	Chosen                bool       // by the reader
 }
 
 // class is how the drawing is shown: in its own size, or over the whole width.

@@ -89,6 +89,15 @@ func Shorten(hex string) string {
 	return hex[:6] + "…" + hex[len(hex)-4:]
 }
 
+// sentence begins a word as a sentence does.
+func sentence(word string) string {
+	first, n := utf8.DecodeRuneInString(word)
+	if n == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + word[n:]
+}
+
 // number groups digits in threes.
 func number(n uint64) string {
 	s := strconv.FormatUint(n, 10)
