@@ -242,6 +242,7 @@ func (s *surveyor) streams(ctx context.Context, agent flight.Address, parts bool
 		t := &s.targets[at+i]
 		t.Name = fmt.Sprintf("/agents/A/STREAM of %d batches%s", longest.Batches, strings.TrimPrefix(t.Name, path))
 	}
+	s.add("/agents/A/streams?called=STREAM", "/agents/:address/streams", "/agents/"+agent.String()+"/streams?called="+url.QueryEscape(longest.Name))
 	return nil
 }
 

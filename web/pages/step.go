@@ -3,7 +3,6 @@ package pages
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"karatum/app"
@@ -180,14 +179,6 @@ func (v StepView) openedFields() string {
 		}
 	}
 	return fmt.Sprintf("%d of %s", open, plural(uint64(len(v.Fields)), "field", "fields"))
-}
-
-// openedWords lists the fields that were opened.
-func (v StepView) openedWords() string {
-	if len(v.Opened) == 0 {
-		return "nothing"
-	}
-	return Visible(strings.Join(v.Opened, " "))
 }
 
 // neighbours says how many steps of the batch stay as they are.
