@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -21,7 +20,7 @@ func pageDocs(s *Server, c *fiber.Ctx) error {
 		}
 		g := &v.Groups[groupOf(r.kind)]
 		line := pages.RouteLine{Method: r.method, Path: r.path, Summary: r.summary}
-		if r.method == http.MethodGet && !strings.ContainsAny(r.path, ":*") {
+		if r.kind == read && !strings.ContainsAny(r.path, ":*") {
 			line.Href = s.cfg.BasePath + r.path
 		}
 		g.Routes = append(g.Routes, line)
