@@ -88,6 +88,9 @@ func (s *Server) agentAnchors(c *fiber.Ctx, v *pages.AgentView) (err error) {
 	return err
 }
 
+// tapeChoices is how many streams the tape offers, the last seen.
+const tapeChoices = 6
+
 // agentTape draws the stream that was seen last, or the one that ?stream= names.
 func (s *Server) agentTape(c *fiber.Ctx, streams []app.StreamView) (*pages.TapeView, error) {
 	if len(streams) == 0 {
@@ -97,7 +100,8 @@ func (s *Server) agentTape(c *fiber.Ctx, streams []app.StreamView) (*pages.TapeV
 	if err != nil {
 		return nil, err
 	}
-	chosen := slices.MaxFunc(streams, func(a, b app.StreamView) int { return cmp.Compare(a.LastSeenAt, b.LastSeenAt) })
+	recent := slices.SortedStableFunc(slices.Values(streams), func(a, b app.StreamView) int { return cmp.Compare(b.LastSeenAt, a.LastSeenAt) })
+	chosen := recent[0]
 	for _, st := range streams {
 		if st.Stream == want {
 			chosen = st
@@ -110,7 +114,11 @@ func (s *Server) agentTape(c *fiber.Ctx, streams []app.StreamView) (*pages.TapeV
 	v := s.site.DrawTape(t)
 	v.Chosen = chosen.Stream == want
 	if len(streams) > 1 {
-		for _, st := range streams[:min(len(streams), 8)] {
+		choices := recent[:min(len(recent), tapeChoices)]
+		if !slices.ContainsFunc(choices, func(st app.StreamView) bool { return st.Stream == chosen.Stream }) {
+			choices[len(choices)-1] = chosen
+		}
+		for _, st := range choices {
 			v.Streams = append(v.Streams, pages.TapeLink{Name: st.Stream, Href: s.link("agents", st.Agent) + queryOf("stream", st.Stream), Current: st.Stream == chosen.Stream})
 		}
 	}

@@ -33,7 +33,7 @@ func TestStreamsOfAnyName(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			bdi := `<bdi class="name">` + regexp.QuoteMeta(html.EscapeString(name)) + `</bdi>`
-			links := regexp.MustCompile(`<a href="([^"]+)">\s*`+bdi).FindAllStringSubmatch(string(home), -1)
+			links := regexp.MustCompile(`<a(?: class="where")? href="([^"]+)">\s*`+bdi).FindAllStringSubmatch(string(home), -1)
 			tested := 0
 			for _, m := range links {
 				at := html.UnescapeString(m[1])

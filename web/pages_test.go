@@ -141,7 +141,7 @@ func (w *world) testPages(t *testing.T) {
 		status  int
 		want    string // in the body, or the Location of a redirect
 	}{
-		{"GET /agents/" + agent, 200, "signed two histories"},
+		{"GET /agents/" + agent, 200, "Signed two histories"},
 		{"GET /agents/" + agent, 200, "coverage 33.3%"},
 		{"GET /agents/" + agent, 200, "unbound"},
 		{"GET /agents/{agent}/{stream}", 200, "steps 2 to 3 never delivered"},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,12 @@ func look(t *testing.T) []struct {
 		name, url string
 		ready     func(*tab)
 	}{
+		{"live", site.url + "/", func(b *tab) { b.wait(`document.querySelector('#live-state').dataset.state === 'on'`) }},
+		{"node", site.url + "/node", func(b *tab) { b.wait(`document.querySelector('#live-state').dataset.state === 'on'`) }},
+		{"agents", site.url + "/agents", func(*tab) {}},
+		{"agent", site.url + "/agents/" + site.agent, func(*tab) {}},
+		{"agent-hostile", site.url + path.Dir(site.ours), func(*tab) {}},
+		{"stream", site.url + site.ours, func(*tab) {}},
 		{"step", site.step(edge), (*tab).settled},
 		{"step-forged", site.step(edge), func(b *tab) {
 			b.settled()

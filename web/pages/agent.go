@@ -62,6 +62,15 @@ func (v StepView) beside() string {
 	return reasonWords(v.Verdict.Reason)
 }
 
+// foldAt takes a list apart where a page hides the rest of it; one more is not hidden
+// alone.
+func foldAt[T any](list []T, n int) (first, rest []T) {
+	if len(list) <= n+1 {
+		return list, nil
+	}
+	return list[:n], list[n:]
+}
+
 // briefRunes is how much of a text chosen by an agent a row shows.
 const briefRunes = 80
 

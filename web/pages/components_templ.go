@@ -182,12 +182,12 @@ func Flag(equivocated bool) templ.Component {
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
 		if equivocated {
-			templ_7745c5c3_Err = Badge("bad", "signed two histories").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Badge("bad", "Signed two histories").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = Badge("ok", "no conflict seen here").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Badge("ok", "No conflict seen here").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
