@@ -52,3 +52,22 @@ func textLines(b *flight.Batch) statement {
 	}
 	return st
 }
+
+// conflictWords say a reason of spec section 5 in a sentence.
+var conflictWords = map[string]string{
+	string(flight.SameIndex):        "One place in the stream, two batches",
+	string(flight.Overlap):          "Two batches that hold the same steps",
+	string(flight.Order):            "A later batch with earlier steps",
+	string(flight.AdjacentIndexGap): "Two batches in a row, with steps between them",
+	string(flight.TooFewSteps):      "Fewer steps between two batches than there are batches",
+	string(flight.PrevHead):         "A batch that does not follow from the one before it",
+	string(flight.BrokenChain):      "A step that does not follow from the one before it",
+}
+
+// conflictReason says a reason in words, or as it is where there are none.
+func conflictReason(code string) string {
+	if text, ok := conflictWords[code]; ok {
+		return text
+	}
+	return Visible(code)
+}
