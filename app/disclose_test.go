@@ -295,6 +295,30 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
+// TestSilenceTakesNothingBack: a verdict that is not final stays while the chain's
+// node does not answer.
+func TestSilenceTakesNothingBack(t *testing.T) {
+	r := newRig(t, func(c *Config, _ *Deps) { c.Confirmations = 50 })
+	a := newAuthor(t, "main")
+	payee := flight.Address{0xcc}
+	sent := r.transact(a, common.Address(payee), big.NewInt(3), nil)
+	a.step(t, &flight.Claim{Kind: flight.ClaimNative, To: payee, Amount: big.NewInt(3)}, 31337, &sent)
+	b := a.batch(t, flight.EIP712)
+	r.mustIngest(b)
+	v, err := r.app.Disclose(t.Context(), a.disclose(t, b, 0, "claim"), false)
+	if err != nil || v.Verdict.State != flight.Confirmed || v.Verdict.Final {
+		t.Fatalf("%+v, %v; want confirmed and not final", v.Verdict, err)
+	}
+	r.app.chains[31337] = deafChain{&chain.CallError{Method: "eth_getTransactionByHash", Kind: chain.ErrTimeout}}
+	r.shift.Add(int64(8 * time.Hour))
+	if _, err := r.app.recheckDue(t.Context()); err == nil {
+		t.Error("the run reports no error")
+	}
+	if v, err = r.app.Step(t.Context(), v.StepHash); err != nil || v.Verdict.State != flight.Confirmed {
+		t.Errorf("%+v, %v; want confirmed still", v.Verdict, err)
+	}
+}
+
 func TestRecheckGivesUp(t *testing.T) {
 	r := newRig(t, nil)
 	a := newAuthor(t, "main")

@@ -47,8 +47,8 @@ type facts struct {
 }
 
 // recheckTx asks the chain about one transaction and sets the verdicts of every
-// stored step that names it. The error says why the chain could not be asked; the
-// steps are then unverifiable with that reason, and the job stays.
+// stored step that names it. The error says why the chain could not be asked; steps
+// without a verdict are then unverifiable with that reason, and the job stays.
 func (a *App) recheckTx(ctx context.Context, chainID uint64, hash flight.Hash) error {
 	f, askErr := a.ask(ctx, chainID, hash)
 	var changed []Event
@@ -59,6 +59,9 @@ func (a *App) recheckTx(ctx context.Context, chainID uint64, hash flight.Hash) e
 		}
 		changed = nil
 		for i := range steps {
+			if f.reason == flight.RPCError && steps[i].Verdict.State != flight.Unverifiable {
+				continue // that a node does not answer takes nothing back
+			}
 			v, err := a.judge(&steps[i], f, tx.Now())
 			if err != nil {
 				return err
