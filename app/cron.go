@@ -25,11 +25,18 @@ func (a *App) jobs() []job {
 	return []job{
 		{"anchor", a.cfg.AnchorCron, 5 * time.Minute, func(ctx context.Context) (string, error) {
 			r, err := a.AnchorNow(ctx)
-			return fmt.Sprintf("%d batches in %d epochs", r.Batches, r.Epochs), err
+			return fmt.Sprintf("%s in %s", counted(r.Batches, "batch", "batches"), counted(r.Epochs, "epoch", "epochs")), err
 		}},
 		{"settle", "@every 15s", time.Minute, a.settle},
 		{"recheck", a.cfg.RecheckCron, 50 * time.Second, a.recheckDue},
 	}
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // crons runs the jobs. A schedule is computed from the time at which a run

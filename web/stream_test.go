@@ -81,7 +81,7 @@ func TestStreamOfEvents(t *testing.T) {
 	node.events.Publish(app.Event{Kind: app.EventEpoch, Epoch: 3, State: "included"},
 		app.Event{Kind: app.EventBatch, Stream: "\u202epay", Index: 7, FromSeq: 2, ToSeq: 5, Agent: flight.Address{1}})
 	id, row := f.next()
-	if id != "1001" || row.Seq != 1001 || row.Kind != "batch" || row.What != `\u{202e}pay batch 7` || row.Tail != ", 4 steps" {
+	if id != "1001" || row.Seq != 1001 || row.Kind != "batch" || row.What != "\u2068\\u{202e}pay\u2069 batch 7" || row.Tail != ", 4 steps" {
 		t.Errorf("id %s, row %+v", id, row)
 	}
 }

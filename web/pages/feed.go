@@ -38,11 +38,11 @@ func (s *Site) Row(e *app.Event) FeedRow {
 	}
 	r.Agent, r.Who, r.Home = e.Agent.String(), Shorten(e.Agent.String()), s.Link("agents", e.Agent)
 	step := func() {
-		r.What, r.Href = fmt.Sprintf("%s %d", Visible(e.Stream), e.FromSeq), s.StepLink(e.Agent, e.Stream, e.FromSeq)
+		r.What, r.Href = fmt.Sprintf("%s %s", isolated(e.Stream), number(e.FromSeq)), s.StepLink(e.Agent, e.Stream, e.FromSeq)
 	}
 	switch e.Kind {
 	case app.EventBatch:
-		r.Icon, r.Verb, r.What, r.Href = "in", "delivered", fmt.Sprintf("%s batch %d", Visible(e.Stream), e.Index), s.Link("batches", e.BatchID)
+		r.Icon, r.Verb, r.What, r.Href = "in", "delivered", fmt.Sprintf("%s batch %s", isolated(e.Stream), number(e.Index)), s.Link("batches", e.BatchID)
 		if r.Tail = ", 1 step"; e.ToSeq > e.FromSeq {
 			r.Tail = fmt.Sprintf(", %s steps", number(e.ToSeq-e.FromSeq+1))
 		}
@@ -66,11 +66,15 @@ func (s *Site) Row(e *app.Event) FeedRow {
 			r.Sub = reasonWords(e.Reason)
 		}
 	case app.EventConflict:
-		r.Icon, r.Verb, r.What, r.Href = "warn", "signed two histories of", fmt.Sprintf("%s batch %d", Visible(e.Stream), e.Index), s.Link("conflicts")
-		r.Sub = "Both statements are kept as evidence: " + e.State
+		r.Icon, r.Verb, r.What, r.Href = "warn", "signed two histories of", fmt.Sprintf("%s batch %s", isolated(e.Stream), number(e.Index)), s.Link("conflicts")
+		r.Sub = conflictReason(e.State) + ". Both statements are kept as evidence"
 	}
 	return r
 }
+
+// isolated is a name that does not reorder the words after it, in a text that goes to
+// a script too.
+func isolated(name string) string { return "\u2068" + Visible(name) + "\u2069" }
 
 func (s *Site) epochRow(r *FeedRow, e *app.Event) {
 	r.Icon, r.What, r.Href = "anchor", fmt.Sprintf("Epoch %d", e.Epoch), s.Link("epochs", e.Epoch)

@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"karatum/app"
 )
 
 // previewRunes bounds a text on a page; the JSON twin has all of it.
@@ -98,6 +100,15 @@ func sentence(word string) string {
 	return string(unicode.ToUpper(first)) + word[n:]
 }
 
+// message is what an error says as a sentence; the name of a field stays as it is.
+func message(e *app.Error) string {
+	text := Visible(e.Message)
+	if field, ok := e.Details["field"].(string); !ok || !strings.HasPrefix(text, field+" ") {
+		text = sentence(text)
+	}
+	return strings.TrimSuffix(text, ".") + "."
+}
+
 // number groups digits in threes.
 func number(n uint64) string {
 	s := strconv.FormatUint(n, 10)
@@ -105,6 +116,22 @@ func number(n uint64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// numbers is a range, or the one number that it holds.
+func numbers(from, to uint64) string {
+	if from == to {
+		return number(from)
+	}
+	return number(from) + " to " + number(to)
+}
+
+// steps names a range of steps.
+func steps(from, to uint64) string {
+	if from == to {
+		return "step " + number(from)
+	}
+	return "steps " + numbers(from, to)
 }
 
 // plural is a count with the word that goes with it.
