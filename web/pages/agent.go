@@ -13,7 +13,9 @@ type VerdictFilter struct {
 }
 
 func (s *Site) verdictFilters(v AgentView) []VerdictFilter {
-	out := []VerdictFilter{{Name: "All", Count: number(v.OpenedSteps)}}
+	// What was disclosed without a field is in the list, and not in the coverage.
+	n := v.ByVerdict
+	out := []VerdictFilter{{Name: "All", Count: number(max(v.OpenedSteps, n.Confirmed+n.Contradicted+n.Unverifiable))}}
 	for _, f := range []struct {
 		state flight.State
 		name  string

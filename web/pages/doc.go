@@ -24,7 +24,8 @@
 //
 // The node's own addresses and clock come with the receiver, a [Site]; no component
 // reads them from a context. Addresses are made by [Site.Link], which escapes each
-// part, and by nothing else. What an agent or another server chose goes through
+// part, and by nothing else; of streams and steps by [Site.StreamLink] and
+// [Site.StepLink], for a stream may be called anything. What an agent or another server chose goes through
 // [Visible], or through [Name], which also keeps it from reordering its surroundings;
 // hashes go through [Hash] or [Full], times through [Site.Time], ratings through
 // [Rated], which does not show one without its coverage. templ escapes all text and

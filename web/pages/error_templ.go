@@ -227,9 +227,9 @@ func (s *Site) ErrorPage(title string, e *app.Error, requestID string) templ.Com
 					}
 					if e.RetryAfter > 0 {
 						var templ_7745c5c3_Var13 string
-						templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(" after " + plural(uint64(math.Ceil(e.RetryAfter.Seconds())), "second", "seconds"))
+						templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs("after " + plural(uint64(math.Ceil(e.RetryAfter.Seconds())), "second", "seconds"))
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 33, Col: 91}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `error.templ`, Line: 33, Col: 90}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 						if templ_7745c5c3_Err != nil {
