@@ -88,6 +88,7 @@ var params = map[string]apiParam{
 	"topics":         {In: "query", Description: "records, chain, or both separated by a comma", Schema: &schema{Type: "string"}},
 	"since":          {In: "query", Description: "id of the last event that the reader has; Last-Event-ID goes before it", Schema: &schema{Type: "integer"}},
 	"q":              {In: "query", Description: "address, hash, root or number, whole or from six hex digits on; ADDRESS/STREAM/SEQ", Schema: &schema{Type: "string"}},
+	"block":          {In: "query", Description: "a run of 32 batches of a large epoch, which the page lists; counted from 0", Schema: whole("")},
 	"batch":          {In: "query", Description: "a batch of the epoch, by its id or its place, of which the page shows the path", Schema: &schema{Type: "string"}},
 	"publishReveals": {In: "query", Description: "1 keeps and serves all opened fields, not the claim alone", Schema: &schema{Type: "string", Enum: []any{"0", "1"}}},
 	"state":          {In: "query", Description: "only the replays in this state", Schema: &schema{Type: "string", Enum: []any{"queued", "running", "done", "failed", "cancelled"}}},

@@ -145,11 +145,15 @@ func pageEpoch(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	block, err := queryNumber(c, "block")
+	if err != nil {
+		return err
+	}
 	e, err := s.node.Epoch(c.UserContext(), id)
 	if err != nil {
 		return err
 	}
-	return s.render(c, pages.Page{Title: fmt.Sprintf("Epoch %d", e.ID), Nav: "epochs", Twin: s.link("v1", "flight", "epochs", id), Body: s.site.EpochPage(pages.ViewEpoch(e, batch))}, e)
+	return s.render(c, pages.Page{Title: fmt.Sprintf("Epoch %d", e.ID), Nav: "epochs", Twin: s.link("v1", "flight", "epochs", id), Body: s.site.EpochPage(pages.ViewEpoch(e, batch, block))}, e)
 }
 
 func pageConflict(s *Server, c *fiber.Ctx) error {

@@ -117,6 +117,19 @@ func queryFlag(c *fiber.Ctx, name string) (bool, error) {
 	return true, nil
 }
 
+// queryNumber returns a whole number, 0 where it is not given.
+func queryNumber(c *fiber.Ctx, name string) (uint64, error) {
+	v, err := queryValue(c, name)
+	if err != nil || v == "" {
+		return 0, err
+	}
+	n, ok := decimal(v, maxSeq)
+	if !ok {
+		return 0, badField(name, name+" must be an integer from 0 to 2^53-1")
+	}
+	return n, nil
+}
+
 // queryVerdict returns the verdict that a list is narrowed to, empty for all.
 func queryVerdict(c *fiber.Ctx) (flight.State, error) {
 	v, err := queryValue(c, "verdict")

@@ -137,7 +137,7 @@ func routes() []route {
 		{method: get, path: "/agents/:address/:stream/:seq", kind: page, handle: pageStep, summary: "One step.", answer: app.StepView{}, media: mediaHTML, codes: []string{"UNKNOWN_STEP"}},
 		{method: get, path: "/batches/:batchId", kind: page, handle: pageBatch, summary: "One batch.", answer: app.BatchView{}, media: mediaHTML, codes: []string{"UNKNOWN_BATCH"}},
 		{method: get, path: "/epochs", kind: page, handle: pageEpochs, summary: "Epochs.", answer: app.List[app.EpochView]{}, query: paged, media: mediaHTML},
-		{method: get, path: "/epochs/:root", kind: page, handle: pageEpoch, summary: "One epoch with its tree, and the path of one batch.", answer: app.EpochView{}, query: []string{"batch"}, media: mediaHTML, codes: []string{"UNKNOWN_EPOCH"}},
+		{method: get, path: "/epochs/:root", kind: page, handle: pageEpoch, summary: "One epoch with its tree, and the path of one batch.", answer: app.EpochView{}, query: []string{"batch", "block"}, media: mediaHTML, codes: []string{"UNKNOWN_EPOCH"}},
 		{method: get, path: "/conflicts", kind: page, handle: pageConflicts, summary: "Evidence of equivocation.", answer: app.List[app.EvidenceView]{}, query: paged, media: mediaHTML},
 		{method: get, path: "/conflicts/:id", kind: page, handle: pageConflict, summary: "One piece of evidence.", answer: app.EvidenceView{}, media: mediaHTML, codes: []string{"UNKNOWN_EVIDENCE"}},
 		{method: get, path: "/search", kind: page, handle: pageSearch, summary: "Find what an address, hash or number names: one thing redirects, several are listed.", answer: app.SearchView{}, query: []string{"q"}, media: mediaHTML},

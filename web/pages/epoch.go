@@ -35,7 +35,7 @@ type BatchBlock struct {
 	First int
 	Node  flight.Hash
 	IDs   []flight.Hash
-	Open  bool // the batch that was asked for is in it, or it is the only one
+	Open  bool // its batches are listed: of large epochs that is one block at a time
 }
 
 // A BatchPath leads from a batch to the root.
@@ -53,14 +53,16 @@ type PathStep struct {
 	Sibling, Result flight.Hash
 }
 
-// ViewEpoch makes the view; batch is an id, a place in the epoch, or empty.
-func ViewEpoch(e app.EpochView, batch string) EpochView {
+// ViewEpoch makes the view; batch is an id, a place in the epoch, or empty. Listed are
+// the batches of the block that holds it; where none was asked for, of that block.
+func ViewEpoch(e app.EpochView, batch string, block uint64) EpochView {
 	v := EpochView{EpochView: e, Asked: batch}
 	levels := merkleLevels(e.Batches)
 	index := placeOf(e.Batches, batch)
 	if index >= 0 {
 		v.Path = pathOf(levels, e.Batches[index], index)
 		v.Path.Reaches = levels[len(levels)-1][0] == e.Root
+		block = uint64(index) >> epochBlockLevel
 	}
 	base := 0
 	if len(e.Batches) > epochBlock {
@@ -71,7 +73,7 @@ func ViewEpoch(e app.EpochView, batch string) EpochView {
 		end := min(first+epochBlock, len(e.Batches))
 		v.Blocks = append(v.Blocks, BatchBlock{
 			First: first, Node: levels[min(epochBlockLevel, len(levels)-1)][first>>epochBlockLevel], IDs: e.Batches[first:end],
-			Open: len(e.Batches) <= epochBlock || index >= first && index < end,
+			Open: block == uint64(first)>>epochBlockLevel,
 		})
 	}
 	return v

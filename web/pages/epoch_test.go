@@ -34,7 +34,7 @@ func TestEpochPath(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, asked := range []string{fmt.Sprint(i), e.Batches[i].String(), strings.ToUpper(e.Batches[i].String())} {
-				v := ViewEpoch(e, asked)
+				v := ViewEpoch(e, asked, 0)
 				if v.Path == nil || !v.Path.Reaches || v.Path.Index != i || v.Path.ID != e.Batches[i] {
 					t.Fatalf("%d of %d by %s: %+v", i, n, asked, v.Path)
 				}
@@ -61,7 +61,7 @@ func TestEpochPath(t *testing.T) {
 			}
 		}
 		for _, asked := range []string{"", "-1", fmt.Sprint(n), hash("none").String(), hostileName} {
-			if v := ViewEpoch(e, asked); v.Path != nil {
+			if v := ViewEpoch(e, asked, 0); v.Path != nil {
 				t.Errorf("%d: %q has the path %+v", n, asked, v.Path)
 			}
 		}
@@ -74,7 +74,7 @@ func TestEpochTree(t *testing.T) {
 	s := testSite()
 	for _, c := range []struct{ batches, base, inner, blocks int }{{1, 1, 0, 1}, {2, 2, 1, 1}, {5, 5, 6, 1}, {32, 32, 31, 1}, {33, 2, 1, 2}, {511, 16, 15, 16}, {512, 16, 15, 16}} {
 		e := testEpoch(t, c.batches)
-		v := ViewEpoch(e, fmt.Sprint(c.batches-1))
+		v := ViewEpoch(e, fmt.Sprint(c.batches-1), 0)
 		if len(v.Tree.Base) != c.base || len(v.Tree.Inner) != c.inner || len(v.Blocks) != c.blocks {
 			t.Errorf("%d batches: %d nodes below, %d above, %d blocks; want %+v", c.batches, len(v.Tree.Base), len(v.Tree.Inner), len(v.Blocks), c)
 		}
@@ -90,16 +90,22 @@ func TestEpochTree(t *testing.T) {
 		if top := nodes[len(nodes)-1]; top.Hash != e.Root || on == 0 || !top.On {
 			t.Errorf("%d batches: the top is %s, %d nodes on the way", c.batches, top.Hash, on)
 		}
-		page := render(t, s.EpochPage(v))
-		for i, id := range e.Batches {
-			if strings.Count(page, fmt.Sprintf(`<a href="/base/batches/%s"`, id)) < 1 || !strings.Contains(page, fmt.Sprintf(`/base/epochs/3?batch=%s#pa`, id)) {
-				t.Errorf("%d batches: number %d has no links", c.batches, i)
+		for block := range v.Blocks {
+			page := render(t, s.EpochPage(ViewEpoch(e, "", uint64(block))))
+			for i, id := range e.Batches {
+				links := strings.Contains(page, fmt.Sprintf(`<a href="/base/batches/%s"`, id)) && strings.Contains(page, fmt.Sprintf(`/base/epochs/3?batch=%s#pa`, id))
+				if links != (i/epochBlock == block) {
+					t.Errorf("%d batches, block %d: number %d has links: %t", c.batches, block, i, links)
+				}
+			}
+			for i := range v.Blocks {
+				if c.blocks > 1 && (!strings.Contains(page, fmt.Sprintf(`id="block-%d"`, i)) || !strings.Contains(page, fmt.Sprintf(`href="/base/epochs/3?block=%d#block-%d"`, i, i))) {
+					t.Errorf("%d batches: block %d is not linked", c.batches, i)
+				}
 			}
 		}
-		for i := range v.Blocks {
-			if c.blocks > 1 && (!strings.Contains(page, fmt.Sprintf(`id="block-%d"`, i)) || !strings.Contains(page, fmt.Sprintf(`href="#block-%d"`, i))) {
-				t.Errorf("%d batches: block %d is not linked", c.batches, i)
-			}
+		if last := v.Blocks[len(v.Blocks)-1]; !last.Open {
+			t.Errorf("%d batches: the last is asked for and not listed", c.batches)
 		}
 	}
 }
@@ -110,7 +116,7 @@ func TestEpochElsewhere(t *testing.T) {
 	for chain, want := range map[uint64]int{31337: 0, 84532: 2, 11155111: 2, 1: 0} {
 		e := testEpoch(t, 2)
 		e.Anchor = app.AnchorView{State: "final", ChainID: chain, AttestationUID: &uid, TxHash: &tx}
-		page := render(t, s.EpochPage(ViewEpoch(e, "")))
+		page := render(t, s.EpochPage(ViewEpoch(e, "", 0)))
 		if got := strings.Count(page, `rel="noreferrer"`); got != want || want > 0 && !strings.Contains(page, "easscan.org/attestation/view/"+uid.String()) {
 			t.Errorf("chain %d: %d links elsewhere, want %d", chain, got, want)
 		}
@@ -120,6 +126,6 @@ func TestEpochElsewhere(t *testing.T) {
 func BenchmarkEpochPage(b *testing.B) {
 	e, s := testEpoch(b, flight.MaxEpoch), testSite()
 	for b.Loop() {
-		render(b, s.EpochPage(ViewEpoch(e, "300")))
+		render(b, s.EpochPage(ViewEpoch(e, "300", 0)))
 	}
 }

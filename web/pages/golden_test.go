@@ -105,7 +105,7 @@ func bodies(t testing.TB) map[string]templ.Component {
 		"stream":    s.StreamPage(StreamView{StreamView: stream, Items: []app.BatchView{batch}, Tape: testTape()}),
 		"batch":     s.BatchPage(batch),
 		"epochs":    s.EpochsPage(List[app.EpochView]{Items: []app.EpochView{epoch}}),
-		"epoch":     s.EpochPage(ViewEpoch(epoch, hostileName)),
+		"epoch":     s.EpochPage(ViewEpoch(epoch, hostileName, 0)),
 		"conflicts": s.ConflictsPage(List[app.EvidenceView]{Items: []app.EvidenceView{conflict}}),
 		"conflict":  s.ConflictPage(ConflictView{EvidenceView: conflict, Panel: verifier.Panel{Checks: verifier.EvidenceChecks()}}),
 		"home":      s.HomePage(HomeView{StatusView: testStatus(), URL: "http://127.0.0.1:8080"}),
