@@ -144,7 +144,7 @@ func (w *world) testPages(t *testing.T) {
 		{"GET /agents/" + agent, 200, "Signed two histories"},
 		{"GET /agents/" + agent, 200, "coverage 33.3%"},
 		{"GET /agents/" + agent, 200, "unbound"},
-		{"GET /agents/{agent}/{stream}", 200, "steps 2 to 3 never delivered"},
+		{"GET /agents/{agent}/{stream}", 200, "Steps 2 to 3 never delivered"},
 		{"GET /agents/{agent}/{stream}/5", 404, "at most its hash is known"},
 		{"GET /agents/{nobody}", 404, "UNKNOWN_AGENT"},
 		{"GET /agents/0x00", 400, "BAD_REQUEST"},

@@ -300,7 +300,7 @@ func gaps(list []app.Missing) templ.Component {
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
 		for _, g := range list {
-			templ_7745c5c3_Err = Badge("warn", fmt.Sprintf("%s never delivered", steps(g.Seqs[0], g.Seqs[1]))).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Badge("warn", sentence(steps(g.Seqs[0], g.Seqs[1]))+" never delivered").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
