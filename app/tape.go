@@ -134,3 +134,22 @@ func tapeMarks(ctx context.Context, tx *store.ReadTx, v *TapeView) error {
 	}
 	return err
 }
+
+// BatchSteps returns the opened steps of a batch by number; every other one is sealed.
+// The error is UNKNOWN_BATCH.
+func (a *App) BatchSteps(ctx context.Context, id flight.Hash) ([]TapeStep, error) {
+	out := []TapeStep{}
+	err := a.view(ctx, ErrUnknownBatch, func(tx *store.ReadTx) error {
+		b, err := tx.Batch(ctx, id)
+		if err != nil {
+			return err
+		}
+		h := &b.Batch.Header
+		marks, err := tx.StepMarks(ctx, h.Agent, h.Stream, h.FromSeq, h.ToSeq)
+		for _, m := range marks {
+			out = append(out, TapeStep(m))
+		}
+		return err
+	})
+	return out, err
+}

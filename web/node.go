@@ -19,6 +19,7 @@ type Node interface {
 	Disclose(ctx context.Context, body []byte, publish bool) (app.StepView, error)
 
 	Batch(ctx context.Context, id flight.Hash) (app.BatchView, error)
+	BatchSteps(ctx context.Context, id flight.Hash) ([]app.TapeStep, error)
 	BatchProof(ctx context.Context, id flight.Hash) (app.BatchProofView, error)
 	Step(ctx context.Context, stepHash flight.Hash) (app.StepView, error)
 	QueueReplay(ctx context.Context, stepHash flight.Hash, prefix string) (app.ReplayView, error)

@@ -133,7 +133,15 @@ func pageBatch(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.render(c, pages.Page{Title: "Batch " + pages.Shorten(id.String()), Nav: "agents", Twin: s.link("v1", "flight", "batches", id), Body: s.site.BatchPage(b)}, b)
+	opened, err := s.node.BatchSteps(c.UserContext(), id)
+	if err != nil {
+		return err
+	}
+	v, err := pages.ViewBatch(b, opened)
+	if err != nil {
+		return err
+	}
+	return s.render(c, pages.Page{Title: "Batch " + pages.Shorten(id.String()), Nav: "agents", Twin: s.link("v1", "flight", "batches", id), Body: s.site.BatchPage(v)}, b)
 }
 
 func pageEpoch(s *Server, c *fiber.Ctx) error {

@@ -117,6 +117,21 @@ func TestVerifyPage(t *testing.T) {
 }
 
 // What cannot be read is refused with its field and its line.
+// TestBatchPage leads from a batch's page to its check, and lists its steps.
+func TestBatchPage(t *testing.T) {
+	d := fetchDocuments(t)
+	var batch struct{ BatchID string }
+	unmarshal(t, d.batch, &batch)
+	b := newTab(t)
+	b.open(site.url + "/batches/" + batch.BatchID)
+	if lines := eval[string](b, `[...document.querySelectorAll('[aria-labelledby="st"] tbody tr')].map((tr) => tr.textContent.trim()).join('|')`); !strings.Contains(lines, "Step 4") || !strings.Contains(lines, "sealed") {
+		t.Errorf("steps: %s", lines)
+	}
+	b.click(`.actions a[href*="/verify#"]`)
+	b.wait(`document.querySelector('[data-title]')?.textContent === 'All 3 checks passed'`)
+	b.shoot("batch-verified")
+}
+
 func TestVerifyRefusals(t *testing.T) {
 	var v struct {
 		Flight struct{ Disclosures []json.RawMessage }

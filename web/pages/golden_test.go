@@ -103,7 +103,7 @@ func bodies(t testing.TB) map[string]templ.Component {
 		"agents":    s.AgentsPage(List[app.AgentView]{First: true, URL: "http://127.0.0.1:8080"}),
 		"step":      s.StepPage(step),
 		"stream":    s.StreamPage(StreamView{StreamView: stream, Items: []app.BatchView{batch}, Tape: testTape()}),
-		"batch":     s.BatchPage(batch),
+		"batch":     s.BatchPage(testBatchView(t, batch)),
 		"epochs":    s.EpochsPage(List[app.EpochView]{Items: []app.EpochView{epoch}}),
 		"epoch":     s.EpochPage(ViewEpoch(epoch, hostileName, 0)),
 		"conflicts": s.ConflictsPage(List[app.EvidenceView]{Items: []app.EvidenceView{conflict}}),
@@ -113,6 +113,15 @@ func bodies(t testing.TB) map[string]templ.Component {
 		"docs": s.DocsPage(DocsView{URL: "http://127.0.0.1:8080", Groups: []RouteGroup{{ID: "operator", Title: "Operator", Routes: []RouteLine{{"GET", "/v1/status", "Status", "/base/v1/status"}}}},
 			Codes: []CodeLine{{"BUSY", 503, "later"}}, Checks: []CheckLine{{"Title", "what it proves"}}}),
 	}
+}
+
+func testBatchView(t testing.TB, b app.BatchView) BatchView {
+	t.Helper()
+	v, err := ViewBatch(b, []app.TapeStep{{Seq: b.Header.FromSeq + 3, State: "confirmed", ClaimKind: hostileName}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 func TestGolden(t *testing.T) {
