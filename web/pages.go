@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -35,8 +36,14 @@ func (s *Server) makeSite() error {
 	if err := s.addVerifier(); err != nil {
 		return err
 	}
-	s.site.CSS, s.site.JS, s.site.Icon = s.asset("app.css"), s.asset("app.js"), s.asset("icon.svg")
+	s.site.CSS, s.site.JS, s.site.Icon = s.asset("app.css"), s.asset("app.js"), s.icon()
 	return nil
+}
+
+// icon is the picture of all pages as an address that holds it: it is too small to be
+// asked for.
+func (s *Server) icon() string {
+	return "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(s.files["/static/icon.svg"].body)
 }
 
 // asset registers a static file under a name that changes with its content, and
@@ -53,11 +60,13 @@ func (s *Server) asset(name string) string {
 }
 
 // fontNames gives the fonts names that change with their content, and puts those
-// into the style sheet, which is compressed for readers, as the script is.
+// into the style sheet, which is compressed for readers, as the script is. Pages ask
+// for them at once: a font that comes late is left out, for a page must not move.
 func (s *Server) fontNames() {
 	css := s.files["/static/app.css"].body
 	for _, name := range []string{"fonts/hanken-grotesk.woff2", "fonts/atkinson-mono.woff2"} {
 		hashed := s.asset(name)
+		s.site.Fonts = append(s.site.Fonts, hashed)
 		css = bytes.ReplaceAll(css, []byte(name), []byte(strings.TrimPrefix(hashed, s.cfg.BasePath+"/static/")))
 	}
 	s.files["/static/app.css"] = newAsset("app.css", css)

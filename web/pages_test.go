@@ -41,7 +41,7 @@ func (w *world) testCrawl(t *testing.T) {
 		lookAtPage(t, at, r, string(body))
 		for _, m := range hrefs.FindAllStringSubmatch(string(body), -1) {
 			to := html.UnescapeString(m[1])
-			if strings.HasPrefix(to, "#") {
+			if strings.HasPrefix(to, "#") || strings.HasPrefix(to, "data:image/") {
 				continue
 			}
 			if !strings.HasPrefix(to, base+"/") {

@@ -18,6 +18,7 @@ import (
 type Site struct {
 	Base          string           // the prefix of every address, such as "/karatum"; "" for none
 	CSS, JS, Icon string           // addresses that change with the content
+	Fonts         []string         // the same, of what every page is written in
 	Network       app.NetworkView  // where the node anchors
 	Now           func() time.Time // the clock of relative times
 }
