@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,7 @@ const hostile = `</script><img src=x onerror=alert(1)> ` + "\u202eתמיד\u202c
 // with EIP-191 and is not anchored.
 type node struct {
 	url, chain string
+	listen     string // address to listen at; any port of loopback where empty
 	attester   string
 	agent      string // of the demo
 	stream     string
@@ -43,6 +45,7 @@ type node struct {
 	closers    []func() error
 }
 
+// stop ends the node; once more is nothing.
 func (n *node) stop() {
 	n.cancel()
 	for i := len(n.closers) - 1; i >= 0; i-- {
@@ -50,6 +53,7 @@ func (n *node) stop() {
 			fmt.Fprintln(os.Stderr, "e2e: stop:", err)
 		}
 	}
+	n.closers = nil
 }
 
 func startNode() (_ *node, err error) {
@@ -150,7 +154,7 @@ func (n *node) serve(ctx context.Context, dir string) error {
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", cmp.Or(n.listen, "127.0.0.1:0"))
 	if err != nil {
 		return err
 	}

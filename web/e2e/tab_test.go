@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -36,11 +37,11 @@ type tab struct {
 // patience bounds one wait; a step that needs longer is broken.
 const patience = 20 * time.Second
 
-func newTab(t *testing.T) *tab {
+func newTab(t *testing.T, opts ...chromedp.ContextOption) *tab {
 	t.Helper()
 	need(t, missing)
 	b := &tab{t: t}
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithListener(b.hear))
+	ctx, cancel := chromedp.NewContext(browser, append(opts, chromedp.WithListener(b.hear))...)
 	b.ctx = ctx
 	t.Cleanup(func() {
 		b.judge()
@@ -67,12 +68,19 @@ func (b *tab) hear(ev any) {
 			b.console = append(b.console, fmt.Sprintf("console.%s: %s", ev.Type, arg.Value))
 		}
 	case *runtime.EventExceptionThrown:
-		b.console = append(b.console, fmt.Sprintf("exception: %s", ev.ExceptionDetails.Text))
+		b.console = append(b.console, fmt.Sprintf("exception: %s %s", ev.ExceptionDetails.Text, described(ev.ExceptionDetails.Exception)))
 	case *log.EventEntryAdded:
 		b.console = append(b.console, fmt.Sprintf("%s: %s %s", ev.Entry.Level, ev.Entry.Text, ev.Entry.URL))
 	case *network.EventRequestWillBeSent:
 		b.requests = append(b.requests, ev.Request.URL)
 	}
+}
+
+func described(o *runtime.RemoteObject) string {
+	if o == nil {
+		return ""
+	}
+	return o.Description
 }
 
 func (b *tab) judge() {
@@ -125,7 +133,27 @@ func eval[T any](b *tab, expression string) T {
 // wait waits until an expression is true.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	eval[bool](b, fmt.Sprintf(`new Promise((done) => { const look = () => (%s) ? done(true) : setTimeout(look, 10); look(); })`, expression))
+	eval[bool](b, waiting(expression))
+}
+
+func waiting(expression string) string {
+	return fmt.Sprintf(`new Promise((done) => { const look = () => (%s) ? done(true) : setTimeout(look, 10); look(); })`, expression)
+}
+
+// outlast waits as wait does, in each page that the tab loads meanwhile.
+func (b *tab) outlast(expression string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for {
+		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](waiting(expression), chromedp.EvalAwaitPromise))
+		switch {
+		case err == nil:
+			return
+		case ctx.Err() != nil:
+			b.t.Fatalf("%.200s: %v\n%s", expression, err, b.state())
+		}
+	}
 }
 
 // state is what a failed wait would like to have seen.
@@ -145,6 +173,20 @@ func (b *tab) click(selector string) {
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
 		b.t.Fatalf("click %s: %v", selector, err)
+	}
+}
+
+// slash presses the key. A keyboard's character belongs to its press, so that a page may
+// take the press for itself; KeyEvent sends the two apart.
+func (b *tab) slash() {
+	b.t.Helper()
+	key := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/", WindowsVirtualKeyCode: 191}
+	if _, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, key); err != nil {
+		b.t.Fatal(err)
+	}
+	key.Type, key.Text = input.DispatchKeyEventTypeKeyUp, ""
+	if _, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, key); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
