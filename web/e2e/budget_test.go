@@ -89,6 +89,7 @@ func TestBudgets(t *testing.T) {
 	need(t, missing)
 	for _, p := range kindsOfPage(t) {
 		t.Run(p.name, func(t *testing.T) {
+			t.Parallel() // each is a browser of its own
 			b, m := p.cold(t, 1280)
 			b.still("1280 px")
 			requests, bytes, of := m.sum()
