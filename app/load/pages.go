@@ -141,7 +141,11 @@ func FirstView(ctx context.Context, base, page string) (v View, err error) {
 		if _, err := r.get(Ask{files[i], 200}, plain); err != nil {
 			return v, err
 		}
-		files = append(files, references(inStyles, r.body, files[i])...)
+		for _, f := range references(inStyles, r.body, files[i]) {
+			if !slices.Contains(files, f) { // the page may have asked for it itself
+				files = append(files, f)
+			}
+		}
 	}
 	return v, nil
 }
