@@ -34,7 +34,7 @@ func pageDocs(s *Server, c *fiber.Ctx) error {
 	for _, check := range verifier.DisclosureChecks() {
 		v.Checks = append(v.Checks, pages.CheckLine{Title: check.Title, Proves: check.Proves})
 	}
-	return s.render(c, pages.Page{Title: "How it works", Nav: "docs", Twin: s.link("v1", "openapi.json"), Body: s.site.DocsPage(v)}, nil)
+	return s.render(c, pages.Page{Title: "How it works", Nav: "docs", Twin: s.link("docs.json"), Body: s.site.DocsPage(v)}, v)
 }
 
 // groupOf is the part of the handbook that a route stands in.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"html"
 	"io"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"karatum/web/pages"
 )
 
 var (
@@ -127,6 +130,10 @@ func TestDocs(t *testing.T) {
 		if !strings.Contains(body, `id="code-`+code+`"`) {
 			t.Errorf("%s is not listed", code)
 		}
+	}
+	var twin pages.DocsView
+	if err := json.NewDecoder(exchange(t, addr, "GET /node/docs.json HTTP/1.1\r\nHost: x\r\n\r\n").Body).Decode(&twin); err != nil || len(twin.Codes) != len(codes) || len(twin.Groups) != 4 {
+		t.Errorf("as JSON: %d codes, %d groups, %v", len(twin.Codes), len(twin.Groups), err)
 	}
 	if !strings.Contains(body, `href="/node/v1/status"`) || strings.Contains(body, `href="/v1/`) {
 		t.Error("an address lacks the base path")

@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"karatum/app"
+	"karatum/web/pages"
 )
 
 // A kind says which limits and headers a route has.
@@ -146,7 +147,7 @@ func routes() []route {
 		{method: get, path: "/verify", kind: page, handle: pageVerify, summary: "Check any document in the reader's browser.", media: mediaHTML},
 		{method: get, path: offlinePath, kind: free, handle: getOffline, summary: "The page that checks documents without a network, in one file.", media: mediaHTML},
 		{method: get, path: "/node", kind: page, handle: pageNode, summary: "Health of the node.", answer: app.StatusView{}, media: mediaHTML},
-		{method: get, path: "/docs", kind: page, handle: pageDocs, summary: "How a record is made and checked, the API, error codes.", media: mediaHTML},
+		{method: get, path: "/docs", kind: page, handle: pageDocs, summary: "How a record is made and checked, the API, error codes.", answer: pages.DocsView{}, media: mediaHTML},
 		{method: get, path: "/about", kind: page, handle: pageAbout, summary: "What is proved and what is not, licences.", media: mediaHTML},
 	}
 }

@@ -3,30 +3,39 @@ package pages
 // A DocsView is the handbook of one node: how to check it, and its API as the table
 // of routes has it.
 type DocsView struct {
-	URL    string // of this node, for commands
-	Groups []RouteGroup
-	Codes  []CodeLine // by status, then name
-	Checks []CheckLine
+	URL    string       `json:"url"` // of this node, for commands
+	Groups []RouteGroup `json:"groups"`
+	Codes  []CodeLine   `json:"codes"` // by status, then name
+	Checks []CheckLine  `json:"checks"`
 }
 
 // A RouteGroup is a part of the API.
 type RouteGroup struct {
-	ID, Title string
-	Routes    []RouteLine
+	ID     string      `json:"id"`
+	Title  string      `json:"title"`
+	Routes []RouteLine `json:"routes"`
 }
 
 // A RouteLine is one route. Href is empty where it has parameters or is no read.
-type RouteLine struct{ Method, Path, Summary, Href string }
+type RouteLine struct {
+	Method  string `json:"method"`
+	Path    string `json:"path"`
+	Summary string `json:"summary"`
+	Href    string `json:"href,omitempty"`
+}
 
 // A CodeLine is one error code.
 type CodeLine struct {
-	Code    string
-	Status  int
-	Meaning string
+	Code    string `json:"code"`
+	Status  int    `json:"status"`
+	Meaning string `json:"meaning"`
 }
 
 // A CheckLine is one check of the verifier.
-type CheckLine struct{ Title, Proves string }
+type CheckLine struct {
+	Title  string `json:"title"`
+	Proves string `json:"proves"`
+}
 
 // operatorCommand shows an operator's request.
 func operatorCommand(url string) string {
