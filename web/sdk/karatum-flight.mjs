@@ -1,7 +1,7 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: 9d0793030b12cf2e1087f130967896ad9890715c3565fa4a06393cadafb5cc13
+// sha256: 83e2f033a990d8531b12d35291ad72e489aeebdc304ca0f904e8f5b8796078f0
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
@@ -60,38 +60,26 @@ export function parse(input, depth = MAX_DEPTH) {
   const expect = (token) => next() === token ? at++ : bad('SYNTAX', `expected ${token}`);
 
   function value(level) {
-    const c = next();
-    if (c === '{' || c === '[') return container(level + 1, c === '[' ? ']' : '}');
-    if (c === '"') return string();
-    const [literal] = match(/true|false|null/y);
-    if (!literal) return number();
-    at += literal.length;
-    return JSON.parse(literal);
-  }
-
-  function container(level, end) {
-    if (level > depth) bad('TOO_DEEP', `more than ${depth} containers inside each other`);
-    const list = end === ']', out = list ? [] : Object.create(null);
+    const c = next(), list = c === '[', end = list ? ']' : '}', out = list ? [] : Object.create(null);
+    if (c !== '"' && c !== '{' && !list) return literal();
     at++;
-    if (next() !== end) for (;;) {
-      if (list) out.push(value(level)); else member(out, level);
-      if (next() === end) break;
-      expect(',');
+    if (c === '"') return string();
+    if (level === depth) bad('TOO_DEEP', `more than ${depth} containers inside each other`);
+    for (let more = false; next() !== end; more = true) {
+      if (more) expect(',');
+      if (list) { out.push(value(level + 1)); continue; }
+      expect('"');
+      const key = string();
+      if (key in out) bad('DUPLICATE_KEY', `key ${JSON.stringify(key.slice(0, 64))} stands twice in one object`);
+      expect(':');
+      out[key] = value(level + 1);
     }
     at++;
     return out;
   }
 
-  function member(out, level) {
-    if (next() !== '"') bad('SYNTAX', 'expected a key in double quotes');
-    const key = string();
-    if (key in out) bad('DUPLICATE_KEY', `key ${JSON.stringify(key.slice(0, 64))} stands twice in one object`);
-    expect(':');
-    out[key] = value(level);
-  }
-
   function string() {
-    for (const from = at++; ;) {
+    for (const from = at - 1; ;) {
       const c = text.charCodeAt(at); // NaN at the end
       if (c === 0x22) return JSON.parse(text.slice(from, ++at));
       if (c === 0x5c) at += match(/\\(["\\/bfnrt]|u[0-9a-fA-F]{4})/y)[0]?.length ?? bad('SYNTAX', 'no escape of JSON');
@@ -102,12 +90,11 @@ export function parse(input, depth = MAX_DEPTH) {
     }
   }
 
-  function number() {
-    const [literal, digits, fraction, exponent] = match(/-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y), n = Number(literal ?? bad('SYNTAX', 'a value is expected'));
-    if (/[\d.eE]/.test(text.charAt(at + literal.length))) bad('SYNTAX', 'a malformed number');
-    if (!Number.isFinite(n)) bad('NON_FINITE', 'the number is beyond the double range');
-    if (!fraction && !exponent && digits.length > 15 && digits !== plain(Math.abs(n))) bad('UNSAFE_INTEGER', 'a double cannot hold this integer exactly; pass it as a string');
-    at += literal.length;
+  function literal() {
+    const [token, digits, fraction, exponent] = match(/true|false|null|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?(?![\d.eE])/y), n = JSON.parse(token ?? bad('SYNTAX', 'expected a value'));
+    if (digits && !Number.isFinite(n)) bad('NON_FINITE', 'the number is beyond the double range');
+    if (digits?.length > 15 && !fraction && !exponent && significant(digits) !== significant(String(Math.abs(n)))) bad('UNSAFE_INTEGER', 'a double cannot hold this integer exactly; pass it as a string');
+    at += token.length;
     return n;
   }
 
@@ -116,19 +103,8 @@ export function parse(input, depth = MAX_DEPTH) {
   return out;
 }
 
-/** The digits of an integer that ECMAScript prints with an exponent: 1e+23 as 1 and 23 zeros. */
-function plain(n) {
-  const [digits, exponent] = String(n).split('e+');
-  const [whole, part = ''] = digits.split('.');
-  return exponent ? whole + part.padEnd(Number(exponent), '0') : digits;
-}
-
-/** Decodes UTF-8. From the first bad byte on the text becomes one lone surrogate, which the parser refuses in its place. */
-function decode(bytes) {
-  const prefix = (n, stream) => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes.subarray(0, n), { stream });
-  const text = prefix(bytes.length, false), bad = utf8(text).findIndex((b, i) => b !== bytes[i]);
-  return bad < 0 ? text : prefix(bad, true) + '\ud800';
-}
+/** The digits of an integer, or of the exponent form in which ECMAScript prints it, without the zeros at the end: 15 of both 1500 and 1.5e+3. */
+const significant = (digits) => digits.replace(/\.|0*(e.*)?$/g, '');
 
 /**
  * The canonical text of a value: keys sorted by UTF-16 code unit at every level, no whitespace, ECMAScript strings and
@@ -152,44 +128,34 @@ export function canonicalJson(value, depth = MAX_DEPTH, bytes = MAX_BYTES) {
 
 // ---- Keccak-256
 
-// Round constants from the specification's LFSR, as (low, high) halves; the rho rotations and pi lanes from its walk.
-const ROUNDS = [], ROTATE = [], LANE = [];
-for (let round = 0, lfsr = 1; round < 24; round++) {
-  const rc = [0, 0];
-  for (let j = 0; j < 7; j++) {
-    if (lfsr & 1) rc[j === 6 ? 1 : 0] ^= 1 << (((1 << j) - 1) % 32);
-    lfsr = (lfsr << 1) ^ (lfsr & 0x80 ? 0x171 : 0);
-  }
-  ROUNDS.push(rc);
-}
-for (let t = 0, x = 1, y = 0; t < 24; t++) {
-  [x, y] = [y, (2 * x + 3 * y) % 5];
-  LANE.push(2 * (x + 5 * y));
-  ROTATE.push(((t + 1) * (t + 2) / 2) % 64);
-}
-
-/** Keccak-f[1600]. Lane i is s[2i], its low 32 bits, and s[2i+1]. */
+/**
+ * Keccak-f[1600]. Lane i is s[2i], its low 32 bits, and s[2i+1]. The round constants come from the specification's LFSR, the rho
+ * rotations and pi lanes from its walk. Shifts count modulo 32, and no lane turns by a multiple of that.
+ */
 function permute(s, c) {
-  for (const rc of ROUNDS) {
+  for (let round = 0, lfsr = 1; round < 24; round++) {
     for (let x = 0; x < 10; x++) c[x] = s[x] ^ s[x + 10] ^ s[x + 20] ^ s[x + 30] ^ s[x + 40];
     for (let x = 0; x < 10; x += 2) {
       const l = c[(x + 2) % 10], h = c[(x + 3) % 10];
       const low = c[(x + 8) % 10] ^ (l << 1 | h >>> 31), high = c[(x + 9) % 10] ^ (h << 1 | l >>> 31);
       for (let y = x; y < 50; y += 10) { s[y] ^= low; s[y + 1] ^= high; }
     }
-    let l = s[2], h = s[3];
-    for (let t = 0; t < 24; t++) {
-      const at = LANE[t], r = ROTATE[t] % 32;
-      if (ROTATE[t] >= 32) [l, h] = [h, l];
-      const low = l << r | h >>> (32 - r), high = h << r | l >>> (32 - r);
+    for (let t = 1, r = 1, x = 0, y = 2, l = s[2], h = s[3]; t < 25; r += ++t) {
+      const at = 2 * x + 10 * y;
+      if (r & 32) [l, h] = [h, l];
+      const low = l << r | h >>> -r, high = h << r | l >>> -r;
       l = s[at]; h = s[at + 1];
       s[at] = low; s[at + 1] = high;
+      [x, y] = [y, (2 * x + 3 * y) % 5];
     }
     for (let y = 0; y < 50; y += 10) {
       for (let x = 0; x < 10; x++) c[x] = s[y + x];
       for (let x = 0; x < 10; x++) s[y + x] ^= ~c[(x + 2) % 10] & c[(x + 4) % 10];
     }
-    s[0] ^= rc[0]; s[1] ^= rc[1];
+    for (let j = 0; j < 7; j++) {
+      if (lfsr & 1) s[j > 5 ? 1 : 0] ^= 1 << (1 << j) - 1;
+      lfsr = lfsr << 1 ^ (lfsr & 0x80 && 0x171);
+    }
   }
 }
 
@@ -213,8 +179,6 @@ const keccak = (...parts) => hex(keccak256(...parts));
 // ---- secp256k1
 
 const P = 2n ** 256n - 2n ** 32n - 977n, N = 2n ** 256n - 0x14551231950b75fc4402da1732fc9bebfn;
-// Points are [X, Y, Z] in Jacobian coordinates, x = X/Z^2 and y = Y/Z^3; null is the point at infinity.
-const G = [0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798n, 0x483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8n, 1n];
 const mod = (a, m = P) => { const r = a % m; return r < 0n ? r + m : r; };
 const toInt = (bytes) => BigInt(hex(bytes));
 
@@ -225,6 +189,14 @@ function power(a, e, m) {
   return out;
 }
 const invert = (a, m) => power(mod(a, m), m - 2n, m);
+
+/** The point with this x whose y is odd or even. Points are [X, Y, Z] in Jacobian coordinates, x = X/Z^2 and y = Y/Z^3; null is the point at infinity. */
+function lift(x, odd) {
+  const square = mod(x * x * x + 7n), y = power(square, (P + 1n) / 4n, P); // the root where there is one
+  if (mod(y * y) !== square) fail('SIGNATURE', 'the signature recovers to no key');
+  return [x, Number(y & 1n) === odd ? y : P - y, 1n];
+}
+const G = lift(0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798n, 0);
 
 function double(p) {
   if (!p) return null;
@@ -273,13 +245,8 @@ export function decodeSignature(signature) {
 
 /** The address whose key signed the 32-byte digest. */
 export function recover(digest, signature) {
-  const { r, s, parity } = decodeSignature(signature);
-  const square = mod(r * r * r + 7n);
-  let y = power(square, (P + 1n) / 4n, P); // the root where there is one
-  if (mod(y * y) !== square) fail('SIGNATURE', 'the signature recovers to no key');
-  if (Number(y & 1n) !== parity) y = P - y;
-  const i = invert(r, N);
-  const key = multiply(mod(-toInt(digest) * i, N), mod(s * i, N), [r, y, 1n]);
+  const { r, s, parity } = decodeSignature(signature), i = invert(r, N);
+  const key = multiply(mod(-toInt(digest) * i, N), mod(s * i, N), lift(r, parity));
   return key ? addressOf(affine(key)) : fail('SIGNATURE', 'the signature recovers to no key');
 }
 
@@ -319,8 +286,8 @@ const MAX_SPAN = 65536;
 const isObject = (v) => v !== null && typeof v === 'object' && !Array.isArray(v);
 const isCount = (v) => Number.isSafeInteger(v) && v >= 0;
 const has = (v, key) => Object.prototype.hasOwnProperty.call(v, key);
-const hash32 = (v) => isHex(v, 32) || 'must be 32 bytes as lower-case 0x hex';
-const address = (v) => isHex(v, 20) || 'must be an address as lower-case 0x hex';
+const hexOf = (n) => (v) => isHex(v, n) || `must be ${n} bytes as lower-case 0x hex`;
+const hash32 = hexOf(32), address = hexOf(20);
 const count = (v) => isCount(v) || 'must be an integer from 0 to 2^53-1';
 const text = (v) => typeof v === 'string' || 'must be a string';
 const oneOf = (...set) => (v) => set.includes(v) || `must be one of ${set.join(', ')}`;
@@ -431,8 +398,8 @@ function checkDisclosureShape(d, path = '') {
 
 /** Text and bytes are parsed strictly; a parsed object is taken as it is. */
 function read(input) {
-  if (typeof input !== 'string' && !(input instanceof Uint8Array)) return input;
   const bytes = typeof input === 'string' ? utf8(input) : input;
+  if (!(bytes instanceof Uint8Array)) return input;
   if (bytes.length > DOCUMENT_BYTES) fail('TOO_LARGE', `the document is over ${DOCUMENT_BYTES} bytes`);
   return parse(input, DOCUMENT_DEPTH);
 }
@@ -454,7 +421,7 @@ function checkSignatureRow({ batch }, ctx) {
   ctx.batchId = batchId(batch.header);
   const seen = { want: batch.header.agent, batchId: ctx.batchId, scheme: batch.scheme };
   const got = batchSigner(batch);
-  return got === seen.want ? { ...seen, got } : { ...seen, got, failed: ['SIGNATURE'], why: `the signature recovers to ${got}` };
+  return { ...seen, got, why: got !== seen.want && `the signature recovers to ${got}` };
 }
 
 function checkPlaceRow({ step, proof, batch: { header: h } }, ctx) {
@@ -465,15 +432,16 @@ function checkPlaceRow({ step, proof, batch: { header: h } }, ctx) {
     : step.seq < h.fromSeq || step.seq > h.toSeq ? `step ${step.seq} is outside ${h.fromSeq} to ${h.toSeq}`
     : proof.index !== step.seq - h.fromSeq ? `proof.index is ${proof.index}, the step stands at ${step.seq - h.fromSeq}`
     : proof.size !== span ? `proof.size is ${proof.size}, the batch has ${span} steps` : '';
-  ctx.placed = !why;
-  return why ? { ...seen, failed: ['STEP_BATCH'], why } : seen;
+  return { ...seen, why };
 }
+
+const UNREACHED = 'the path does not reach the signed root';
 
 /** Place and size come from the signed header: a proof alone could be read as one of another tree size. */
 function checkPathRow({ step, proof, batch: { header: h } }, ctx) {
-  const { root, path } = foldProof(ctx.hash, step.seq - h.fromSeq, h.toSeq - h.fromSeq + 1, proof.siblings), seen = { got: root, want: h.root, path };
+  const { root, path } = foldProof(ctx.hash, step.seq - h.fromSeq, h.toSeq - h.fromSeq + 1, proof.siblings);
   ctx.reached = root === h.root;
-  return ctx.reached ? seen : { ...seen, failed: ['PROOF'], why: 'the path does not reach the signed root' };
+  return { got: root, want: h.root, path, why: !ctx.reached && UNREACHED };
 }
 
 /**
@@ -489,7 +457,7 @@ function checkLinksRow({ step, proof, batch: { header: h } }, ctx) {
   const beside = ctx.reached && (step.seq - h.fromSeq) % 2 ? proof.siblings[0] : null, follows = beside === leafHash(step.prev);
   const broken = beside && !follows ? 'the agent signed another step before this one than the step names' : '';
   if (failed.length || first || follows || last && !broken) return { ...seen, follows, failed, why: 'the edge of the batch is not the step the header names' };
-  return last ? { ...seen, partial: broken } : { skip: broken || (ctx.reached ? 'the proof does not hold the step before this one' : 'the path does not reach the signed root') };
+  return last ? { ...seen, partial: broken } : { skip: broken || (ctx.reached ? 'the proof does not hold the step before this one' : UNREACHED) };
 }
 
 function checkRevealRow({ step, reveal }) {
@@ -516,24 +484,33 @@ function checkAnchoringShape(a) {
 }
 
 function checkEpochRow(id, a) {
-  const seen = { want: a.epoch.root, size: a.proof.size };
-  if (a.batchId !== id) return { ...seen, failed: ['EPOCH'], why: `the proof is of batch ${a.batchId}` };
-  if (a.proof.size !== a.epoch.batchCount) return { ...seen, failed: ['EPOCH'], why: `the epoch has ${a.epoch.batchCount} batches, the proof is of ${a.proof.size}` };
-  const { root, path } = foldProof(id, a.proof.index, a.proof.size, a.proof.siblings);
-  return root === seen.want ? { ...seen, got: root, path } : { ...seen, got: root, path, failed: ['EPOCH'], why: 'the batch is not in this epoch' };
+  const { index, size, siblings } = a.proof, seen = { want: a.epoch.root, size };
+  if (a.batchId !== id) return { ...seen, why: `the proof is of batch ${a.batchId}` };
+  if (size !== a.epoch.batchCount) return { ...seen, why: `the epoch has ${a.epoch.batchCount} batches, the proof is of ${size}` };
+  const { root, path } = foldProof(id, index, size, siblings);
+  return { ...seen, got: root, path, why: root !== seen.want && 'the batch is not in this epoch' };
 }
 
 const anchorRow = (a, o) => a?.anchor ? o.rpc ? checkAnchorRow(a, o) : { skip: 'needs a chain connection' } : { skip: 'no anchor is given' };
 
 const now = () => globalThis.performance?.now() ?? Date.now();
 
-/** Runs one check: a row {id, state: pass|fail|skip|partial, code, why, ms} plus what it computed. */
+/** Runs one check: a row {id, state: pass|fail|skip|partial, code, why, ms} plus what it computed. A check fails for `why`, with `code` or those in `failed`. */
 async function runRow(id, code, run) {
   const start = now();
-  const out = await Promise.resolve().then(run).catch((e) => ({ failed: [code], why: e.message }));
-  const { failed = [], why, skip, partial, ...seen } = out;
+  const { why, failed = why ? [code] : [], skip, partial, ...seen } = await Promise.resolve().then(run).catch((e) => ({ why: e.message }));
   const state = failed.length ? 'fail' : skip ? 'skip' : partial ? 'partial' : 'pass';
-  return { id, state, code: firstCode(failed), codes: failed, why: state === 'fail' ? why : skip ?? partial ?? '', ms: now() - start, ...seen };
+  return { id, state, code: firstCode(failed), codes: failed, why: state === 'fail' ? why : skip || partial || '', ms: now() - start, ...seen };
+}
+
+/** Runs checks, each [id, code, run], and tells of each as it is done. */
+async function runRows(plan, onCheck) {
+  const rows = [];
+  for (const check of plan) {
+    rows.push(await runRow(...check));
+    await onCheck(rows.at(-1), rows.length - 1);
+  }
+  return verdict(rows);
 }
 
 const refused = (e) => ({ ok: false, complete: false, code: 'BAD_REQUEST', details: { code: e.code, field: e.field ?? null, offset: e.offset ?? null }, why: e.message, rows: [] });
@@ -552,29 +529,34 @@ export async function verifyDisclosure(input, { onCheck = () => {}, anchoring, r
     for (const f of Object.keys(d.reveal)) canonicalJson(d.reveal[f].value);
     if (anchoring !== undefined) checkAnchoringShape(anchoring);
   } catch (e) { return refused(e); }
-  const ctx = {}, rows = [];
+  const ctx = {};
   const ifValid = (check) => () => ctx.valid ? check(d, ctx) : { skip: 'the step itself is not valid' };
-  const plan = [
+  const told = await runRows([
     ['step', 'STEP_SCHEMA', () => checkStepRow(d, ctx)],
     ['signature', 'SIGNATURE', () => checkSignatureRow(d, ctx)],
     ['place', 'STEP_BATCH', ifValid(checkPlaceRow)],
     ['path', 'PROOF', ifValid(checkPathRow)],
     ['links', 'PREV_HEAD', ifValid(checkLinksRow)],
     ['reveal', 'COMMITMENT', ifValid(checkRevealRow)],
-    ['epoch', 'EPOCH', () => anchoring ? checkEpochRow(ctx.batchId, anchoring) : { skip: 'no anchor is given' }],
+    ['epoch', 'EPOCH', () => anchoring ? checkEpochRow(ctx.batchId, anchoring) : anchorRow()],
     ['anchor', 'ANCHOR', () => anchorRow(anchoring, { rpc, attester, eas })],
-  ];
-  for (const [id, code, run] of plan) {
-    rows.push(await runRow(id, code, run));
-    await onCheck(rows.at(-1), rows.length - 1);
-  }
-  return { ...verdict(rows), stepHash: ctx.hash ?? null, batchId: ctx.batchId };
+  ], onCheck);
+  return { ...told, stepHash: ctx.hash ?? null, batchId: ctx.batchId };
 }
 
 const verdict = (rows) => ({
   ok: rows.every((r) => r.state !== 'fail'), complete: rows.every((r) => r.state === 'pass'),
   code: firstCode(rows.flatMap((r) => r.codes)), rows,
 });
+
+// ==== Documents as bytes
+
+/** Decodes UTF-8. From the first bad byte on the text becomes one lone surrogate, which the parser refuses in its place. */
+function decode(bytes) {
+  const prefix = (n, stream) => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes.subarray(0, n), { stream });
+  const text = prefix(bytes.length, false), bad = utf8(text).findIndex((b, i) => b !== bytes[i]);
+  return bad < 0 ? text : prefix(bad, true) + '\ud800';
+}
 
 // ==== Equivocation (spec section 5)
 
@@ -616,18 +598,15 @@ export async function verifyEquivocation(input, { onCheck = () => {} } = {}) {
     const { code, why, rows, stepHash } = await verifyDisclosure(e[k]);
     return { got: stepHash, rows, failed: code ? [code] : [], why: why ?? rows.find((r) => r.state === 'fail')?.why };
   };
-  const rows = [];
+  let proven = 0;
   const contradiction = () => {
-    if (rows.some((r) => r.state !== 'pass')) fail('EVIDENCE', 'a statement is not proven');
+    if (proven !== 2) fail('EVIDENCE', 'a statement is not proven');
     if (!chain && e.a.header.index > e.b.header.index) fail('EVIDENCE', 'the lower index must come first');
     const got = chain ? brokenChain(e.a, e.b) : conflict(e.a.header, e.b.header);
-    return { got, want: e.reason, failed: got === e.reason ? [] : ['EVIDENCE'], why: got ? `the reason is ${got}` : 'one honest history holds both' };
+    return { got, want: e.reason, why: got !== e.reason && (got ? `the reason is ${got}` : 'one honest history holds both') };
   };
-  for (const [id, code, run] of [['a', 'SIGNATURE', () => statement('a')], ['b', 'SIGNATURE', () => statement('b')], ['contradiction', 'EVIDENCE', contradiction]]) {
-    rows.push(await runRow(id, code, run));
-    await onCheck(rows.at(-1), rows.length - 1);
-  }
-  return verdict(rows);
+  return runRows([['a', 'SIGNATURE', () => statement('a')], ['b', 'SIGNATURE', () => statement('b')], ['contradiction', 'EVIDENCE', contradiction]],
+    (row, i) => { if (row.state === 'pass') proven++; return onCheck(row, i); });
 }
 
 // ==== Anchors on a chain (seed section 2.7, spec section 7)
@@ -681,7 +660,7 @@ async function checkAnchorRow(a, { rpc, attester, eas }) {
     : receipt.status !== '0x1' ? 'the transaction failed'
     : attester && lower(tx.from) !== lower(attester) ? `the attester is ${tx.from}, not ${attester}` : '';
   const seen = { attester: lower(tx.from), chainId, txHash, block: Number(receipt.blockNumber), blockHash: receipt.blockHash };
-  return why ? { ...seen, failed: ['ANCHOR'], why } : { ...seen, partial: attester ? '' : `unpinned attester ${lower(tx.from)}: anyone can attest` };
+  return { ...seen, why, partial: attester ? '' : `unpinned attester ${lower(tx.from)}: anyone can attest` };
 }
 
 /**
