@@ -169,8 +169,8 @@ func TestVerifyRefusals(t *testing.T) {
 		{"duplicate key", "{\"a\": 1,\n\"a\": 2}", `Line 2, column \d+: key "a" stands twice`},
 		{"something else", "{\"x\": 1}", `no disclosure, batch, batch proof, receipt or evidence`},
 		{"unknown key", swap(`"scheme"`, "\"extra\": 1,\n  \"scheme\""), `Line 14, column 3: batch\.extra: unknown key`},
-		{"upper-case hex", swap(`("agent": "0x)[0-9a-f]{2}([0-9a-f]{38}",\n   "createdAt")`, `${1}AB${2}`), `Line 4, column \d+: batch\.header\.agent: must be an address as lower-case 0x hex`},
-		{"unsafe integer", swap(`"index": \d+`, `"index": 9007199254740993`), `Line \d+, column \d+: a double cannot hold this integer exactly`},
+		{"upper-case hex", swap(`("agent": "0x)[0-9a-f]{2}([0-9a-f]{38}",\n   "createdAt")`, `${1}AB${2}`), `Line 4, column \d+: batch\.header\.agent: must be 20 bytes as lower-case 0x hex`},
+		{"unsafe integer", swap(`"index": \d+`, `"index": 9007199254740993`), `Line \d+, column \d+: no double holds this integer exactly`},
 		{"lone surrogate in a claimed text", swap(`"scheme": "[^"]*"`, `"scheme": "\ud800"`), `Line \d+, column 3: batch\.scheme: must be one of`},
 		{"a bundle's proof", `{"disclosure": ` + compact(v.Flight.Disclosures[0]) + `, "proof":` + "\n" + `{"batchId": 1, "epoch": 2, "proof": 3}}`, `Line 2, column 2: proof\.batchId: must be 32 bytes`},
 	} {

@@ -1,14 +1,12 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: 83e2f033a990d8531b12d35291ad72e489aeebdc304ca0f904e8f5b8796078f0
+// sha256: 25d04e9b3db48a080f65b50fb414cf0a65f263bbca2516d7161fd228f119ac67
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
 //   node karatum-flight.mjs verify FILE [--rpc URL] [--attester ADDRESS]
 //   node karatum-flight.mjs conformance VECTORS
-
-export const VERSION = '1.0.0';
 
 /** Every refusal: a stable code, a sentence and, where there is one, the field at fault. */
 export class FlightError extends Error {
@@ -23,13 +21,12 @@ const fail = (code, message, field) => { throw new FlightError(code, message, fi
 // ---- Bytes
 
 const utf8 = (s) => new TextEncoder().encode(s);
-const BYTE = Array.from({ length: 256 }, (_, b) => b.toString(16).padStart(2, '0'));
-export const hex = (bytes) => { let out = '0x'; for (const b of bytes) out += BYTE[b]; return out; };
+export const hex = (bytes) => '0x' + Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join('');
 const isHex = (v, n) => typeof v === 'string' && v.length === 2 + 2 * n && /^0x[0-9a-f]*$/.test(v);
 
 /** Reads lower-case 0x hex of n bytes; any whole number of bytes where n is left out. */
 export function unhex(text, n = (text.length - 2) / 2) {
-  if (!isHex(text, n)) fail('HEX', `not ${n} bytes as lower-case 0x hex`);
+  if (!isHex(text, n)) fail('HEX', `must be ${n} bytes as lower-case 0x hex`);
   return Uint8Array.from({ length: n }, (_, i) => parseInt(text.slice(2 + 2 * i, 4 + 2 * i), 16));
 }
 
@@ -64,13 +61,13 @@ export function parse(input, depth = MAX_DEPTH) {
     if (c !== '"' && c !== '{' && !list) return literal();
     at++;
     if (c === '"') return string();
-    if (level === depth) bad('TOO_DEEP', `more than ${depth} containers inside each other`);
+    if (level === depth) bad('TOO_DEEP', 'nested too deep');
     for (let more = false; next() !== end; more = true) {
       if (more) expect(',');
       if (list) { out.push(value(level + 1)); continue; }
       expect('"');
       const key = string();
-      if (key in out) bad('DUPLICATE_KEY', `key ${JSON.stringify(key.slice(0, 64))} stands twice in one object`);
+      if (key in out) bad('DUPLICATE_KEY', `key ${JSON.stringify(key.slice(0, 64))} stands twice`);
       expect(':');
       out[key] = value(level + 1);
     }
@@ -79,27 +76,23 @@ export function parse(input, depth = MAX_DEPTH) {
   }
 
   function string() {
-    for (const from = at - 1; ;) {
-      const c = text.charCodeAt(at); // NaN at the end
-      if (c === 0x22) return JSON.parse(text.slice(from, ++at));
-      if (c === 0x5c) at += match(/\\(["\\/bfnrt]|u[0-9a-fA-F]{4})/y)[0]?.length ?? bad('SYNTAX', 'no escape of JSON');
-      else if (!(c >= 0x20)) bad('SYNTAX', 'a string that does not end, or a control character in it');
-      else if (c < 0xd800 || c > 0xdfff) at++;
-      else if (c < 0xdc00 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00) at += 2;
-      else bad('INVALID_UTF8', 'the text is not UTF-8');
-    }
+    const from = at - 1;
+    for (let run; (run = match(/[^"\\\0-\x1f\ud800-\udfff]{1,4096}|\\(["\\/bfnrt]|u[\da-fA-F]{4})/uy)[0]);) at += run.length;
+    if (text[at] >= '\ud800') bad('INVALID_UTF8', 'the text is not UTF-8');
+    if (text[at] !== '"') bad('SYNTAX', 'a string without end, no escape of JSON, or a control character');
+    return JSON.parse(text.slice(from, ++at));
   }
 
   function literal() {
     const [token, digits, fraction, exponent] = match(/true|false|null|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?(?![\d.eE])/y), n = JSON.parse(token ?? bad('SYNTAX', 'expected a value'));
-    if (digits && !Number.isFinite(n)) bad('NON_FINITE', 'the number is beyond the double range');
-    if (digits?.length > 15 && !fraction && !exponent && significant(digits) !== significant(String(Math.abs(n)))) bad('UNSAFE_INTEGER', 'a double cannot hold this integer exactly; pass it as a string');
+    if (digits && !Number.isFinite(n)) bad('NON_FINITE', 'beyond the double range');
+    if (digits?.length > 15 && !fraction && !exponent && significant(digits) !== significant(String(Math.abs(n)))) bad('UNSAFE_INTEGER', 'no double holds this integer exactly; pass a string');
     at += token.length;
     return n;
   }
 
   const out = value(0);
-  if (next() !== undefined) bad('TRAILING_DATA', 'more follows after the value');
+  if (next() !== undefined) bad('TRAILING_DATA', 'more follows');
   return out;
 }
 
@@ -118,12 +111,12 @@ export function canonicalJson(value, depth = MAX_DEPTH, bytes = MAX_BYTES) {
     if (typeof v === 'number') fail('NON_FINITE', `${v} is not JSON`);
     const list = Array.isArray(v);
     if (!list && Object.prototype.toString.call(v) !== '[object Object]') fail('UNSUPPORTED_TYPE', `a ${typeof v} is not JSON; pass a string`);
-    if (level === depth) fail('TOO_DEEP', `more than ${depth} containers inside each other`);
+    if (level === depth) fail('TOO_DEEP', 'nested too deep');
     return list ? `[${Array.from(v, (e) => write(e, level + 1))}]`
       : `{${Object.keys(v).filter((k) => v[k] !== undefined).sort().map((k) => `${JSON.stringify(k)}:${write(v[k], level + 1)}`)}}`;
   }
   const text = write(value, 0);
-  return utf8(text).length > bytes ? fail('TOO_LARGE', `over ${bytes} bytes of canonical JSON`) : text;
+  return utf8(text).length > bytes ? fail('TOO_LARGE', `over ${bytes} bytes`) : text;
 }
 
 // ---- Keccak-256
@@ -132,7 +125,8 @@ export function canonicalJson(value, depth = MAX_DEPTH, bytes = MAX_BYTES) {
  * Keccak-f[1600]. Lane i is s[2i], its low 32 bits, and s[2i+1]. The round constants come from the specification's LFSR, the rho
  * rotations and pi lanes from its walk. Shifts count modulo 32, and no lane turns by a multiple of that.
  */
-function permute(s, c) {
+function permute(s) {
+  const c = new Int32Array(10);
   for (let round = 0, lfsr = 1; round < 24; round++) {
     for (let x = 0; x < 10; x++) c[x] = s[x] ^ s[x + 10] ^ s[x + 20] ^ s[x + 30] ^ s[x + 40];
     for (let x = 0; x < 10; x += 2) {
@@ -161,18 +155,17 @@ function permute(s, c) {
 
 /** Hashes the concatenation of the parts; strings count as UTF-8. Returns 32 bytes. */
 export function keccak256(...parts) {
-  const input = concat(parts.map((p) => typeof p === 'string' ? utf8(p) : p));
-  const state = new Int32Array(50), scratch = new Int32Array(10);
-  const absorb = (i, b) => { state[i >> 2] ^= b << 8 * (i & 3); };
-  let fill = 0;
-  for (let i = 0; i < input.length; i++) {
-    absorb(fill++, input[i]);
-    if (fill === 136) { permute(state, scratch); fill = 0; }
+  const input = concat(parts.map((p) => typeof p === 'string' ? utf8(p) : p)), state = new Int32Array(50);
+  const padded = new Uint8Array(input.length + 136 - input.length % 136);
+  padded.set(input);
+  padded[input.length] = 1;
+  padded[padded.length - 1] ^= 0x80;
+  for (let i = 0; i < padded.length; i++) {
+    const at = i % 136;
+    state[at >> 2] ^= padded[i] << 8 * at;
+    if (at === 135) permute(state);
   }
-  absorb(fill, 0x01);
-  absorb(135, 0x80);
-  permute(state, scratch);
-  return Uint8Array.from({ length: 32 }, (_, i) => state[i >> 2] >>> 8 * (i & 3));
+  return Uint8Array.from({ length: 32 }, (_, i) => state[i >> 2] >>> 8 * i);
 }
 const keccak = (...parts) => hex(keccak256(...parts));
 
@@ -234,12 +227,11 @@ const addressOf = ([x, y]) => hex(keccak256(word(x), word(y)).subarray(12));
  * and values out of range are refused. Returns {r, s, parity, signature}, the last as 65 bytes with v 27 or 28.
  */
 export function decodeSignature(signature) {
-  const raw = typeof signature === 'string' ? unhex(signature) : signature;
-  const bad = () => fail('SIGNATURE', 'not a signature of an accepted form');
-  if (raw.length !== 64 && raw.length !== 65) bad();
-  const v = raw.length === 64 ? raw[32] >> 7 : raw[64] % 27, top = raw.length === 64 ? 2n ** 255n : 2n ** 256n;
-  const r = toInt(raw.subarray(0, 32)), s = toInt(raw.subarray(32, 64)) % top;
-  if (v > 1 || raw[64] > 28 || r === 0n || r >= N || s === 0n || s > N / 2n) bad();
+  const raw = typeof signature === 'string' ? unhex(signature) : signature, short = raw.length === 64;
+  const bad = (when) => when && fail('SIGNATURE', 'no signature of an accepted form');
+  bad(!short && raw.length !== 65);
+  const v = short ? raw[32] >> 7 : raw[64] % 27, r = toInt(raw.subarray(0, 32)), s = toInt(raw.subarray(32, 64)) % 2n ** (short ? 255n : 256n);
+  bad(v > 1 || raw[64] > 28 || !r || r >= N || !s || s > N / 2n);
   return { r, s, parity: v, signature: hex(concat([word(r), word(s), [27 + v]])) };
 }
 
@@ -273,7 +265,7 @@ export function foldProof(item, index, size, siblings) {
     hash = left ? nodeHash(sibling, hash) : nodeHash(hash, sibling);
     path.push({ hash, sibling, side: left ? 'left' : 'right' });
   }
-  if (used !== siblings.length) fail('PROOF', 'the proof has unused siblings');
+  if (used !== siblings.length) fail('PROOF', 'the proof is too long');
   return { root: hash, path };
 }
 
@@ -292,36 +284,34 @@ const count = (v) => isCount(v) || 'must be an integer from 0 to 2^53-1';
 const text = (v) => typeof v === 'string' || 'must be a string';
 const oneOf = (...set) => (v) => set.includes(v) || `must be one of ${set.join(', ')}`;
 
+const object = (v) => isObject(v) || 'must be an object';
+const below = (path, key) => path && key ? `${path}.${key}` : path || key;
+
 /** Checks that v has exactly the keys of `fields`, those in `optional` or not, and that each value passes its test. */
 function shape(v, fields, { code = 'BAD_REQUEST', path = '', optional = [] } = {}) {
-  const at = (key) => path ? (key ? `${path}.${key}` : path) : key;
-  if (!isObject(v)) fail(code, 'must be an object', at('') || undefined);
-  for (const key of Object.keys(v)) if (!has(fields, key)) fail(code, 'unknown key', at(key.slice(0, 64)));
-  for (const key of Object.keys(fields)) {
-    if (!has(v, key)) { if (optional.includes(key)) continue; fail(code, 'is missing', at(key)); }
-    const ok = fields[key](v[key]);
-    if (ok !== true) fail(code, ok, at(key));
-  }
+  const test = (ok, key = '') => { if (ok !== true) fail(code, ok, below(path, key)); };
+  test(object(v));
+  for (const key of Object.keys(v)) test(has(fields, key) || 'unknown key', key.slice(0, 64));
+  for (const key of Object.keys(fields)) test(has(v, key) ? fields[key](v[key]) : optional.includes(key) || 'is missing', key);
   return v;
 }
 
 // Categories Cc, Cf, Cs, Zl and Zp as of Unicode 15.0, whatever the engine knows. They would forge lines in the EIP-191 text.
 const FORBIDDEN = /[\0-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\u{110bd}\u{110cd}\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0001}\u{e0020}-\u{e007f}]/u;
 
+const points = (most) => (v) => typeof v === 'string' && v !== '' && [...v].length <= most || `must have 1 to ${most} code points`;
+
 /** true, or what is wrong with a stream name. */
 export function checkStream(v) {
-  if (typeof v !== 'string') return 'must be a string';
-  const n = [...v].length;
-  if (n < 1 || n > 64) return 'must have 1 to 64 code points';
-  if (FORBIDDEN.test(v)) return 'must not contain control, format, separator or lone surrogate characters';
-  if (v.includes('/') || v === '.' || v === '..' || v.startsWith(' ') || v.endsWith(' ')) return 'must not contain /, be . or .., or begin or end with a space';
-  return true;
+  const ok = points(64)(v);
+  return ok !== true ? ok : FORBIDDEN.test(v) ? 'must not hold control, format, separator or lone surrogate characters'
+    : !/\/|^\.\.?$|^ | $/.test(v) || 'must not hold /, be . or .., or begin or end with a space';
 }
 
 const STEP = {
   v: oneOf('karatum.fr.v1'), agent: address, stream: checkStream, seq: count, prev: hash32, at: count,
   kind: oneOf('tool', 'llm', 'tx', 'message', 'note'), status: oneOf('ok', 'error'),
-  name: (v) => typeof v === 'string' && v !== '' && [...v].length <= 128 || 'must have 1 to 128 code points',
+  name: points(128),
   prompt: hash32, args: hash32, result: hash32, claim: hash32, chainId: count, txHash: hash32,
 };
 
@@ -329,9 +319,9 @@ const STEP = {
 export function checkStep(step) {
   const bad = (message, field) => fail('STEP_SCHEMA', message, field);
   shape(step, STEP, { code: 'STEP_SCHEMA', optional: ['name', 'chainId', 'txHash', ...FIELDS] });
-  if (step.seq === 0 && step.prev !== ZERO) bad('must be 32 zero bytes at seq 0', 'prev');
-  if (has(step, 'chainId') !== has(step, 'txHash')) bad('chainId and txHash come together or not at all', 'txHash');
-  if (!FIELDS.some((f) => has(step, f))) bad('a step needs at least one commitment', 'args');
+  if (step.seq === 0 && step.prev !== ZERO) bad('must be zero at seq 0', 'prev');
+  if (has(step, 'chainId') !== has(step, 'txHash')) bad('must come with chainId', 'txHash');
+  if (!FIELDS.some((f) => has(step, f))) bad('must commit to something', 'args');
   return step;
 }
 
@@ -346,7 +336,7 @@ const CLAIMS = {
 
 /** Refuses a malformed claim. Returns false for a kind that nobody here interprets (UNSUPPORTED_CLAIM), else true. */
 export function checkClaim(claim) {
-  if (!isObject(claim) || !has(claim, 'kind') || typeof claim.kind !== 'string') fail('CLAIM', 'a claim is an object with a kind', 'kind');
+  if (!isObject(claim) || !has(claim, 'kind') || typeof claim.kind !== 'string') fail('CLAIM', 'must be a string', 'kind');
   if (!has(CLAIMS, claim.kind)) return false;
   shape(claim, CLAIMS[claim.kind], { code: 'CLAIM' });
   return true;
@@ -371,36 +361,34 @@ const lines = (title, v, keys) => [title, ...keys.map((k) => `${k}: ${v[k]}`)].j
 export const batchText = (h) => lines('Karatum Flight Batch v1', h, HEADER);
 export const batchDigest = (h, scheme) => scheme === 'eip191' ? textDigest(batchText(h)) : unhex(batchId(h), 32);
 export function batchSigner({ header, scheme, signature }) {
-  if (/[\ud800-\udfff]/u.test(header.stream)) fail('SIGNATURE', 'nobody can sign a lone surrogate');
+  if (/[\ud800-\udfff]/u.test(header.stream)) fail('SIGNATURE', 'nobody signs a lone surrogate');
   return recover(batchDigest(header, scheme), signature);
 }
 
 // ---- Disclosures (seed section 2.6)
 
-const anyHex = (v) => typeof v === 'string' && v.length % 2 === 0 && isHex(v, (v.length - 2) / 2) || 'must be lower-case 0x hex';
+const anyHex = (v) => typeof v === 'string' && v.length % 2 === 0 && isHex(v, (v.length - 2) / 2) || 'must be bytes as lower-case 0x hex';
 const anything = () => true;
 const PROOF = { index: count, size: count, siblings: (v) => Array.isArray(v) && v.length <= 64 && v.every((s) => isHex(s, 32)) || 'must be at most 64 hashes' };
 const BATCH = { header: anything, scheme: oneOf('eip712', 'eip191'), signature: anyHex };
 
 function checkBatchShape(v, path) {
   shape(v, BATCH, { path });
-  shape(v.header, HEADER_SHAPE, { path: `${path}.header` });
+  shape(v.header, HEADER_SHAPE, { path: below(path, 'header') });
 }
 
 function checkDisclosureShape(d, path = '') {
-  const at = (key) => path ? `${path}.${key}` : key;
-  shape(d, { step: (v) => isObject(v) || 'must be an object', reveal: anything, proof: anything, batch: anything }, { path });
-  shape(d.proof, PROOF, { path: at('proof') });
-  checkBatchShape(d.batch, at('batch'));
-  if (!isObject(d.reveal)) fail('BAD_REQUEST', 'must be an object', at('reveal'));
-  for (const f of Object.keys(d.reveal)) shape(d.reveal[f], { salt: hash32, value: anything }, { path: at(`reveal.${f.slice(0, 64)}`) });
+  shape(d, { step: object, reveal: object, proof: object, batch: object }, { path });
+  shape(d.proof, PROOF, { path: below(path, 'proof') });
+  checkBatchShape(d.batch, below(path, 'batch'));
+  for (const f of Object.keys(d.reveal)) shape(d.reveal[f], { salt: hash32, value: anything }, { path: below(path, `reveal.${f.slice(0, 64)}`) });
 }
 
 /** Text and bytes are parsed strictly; a parsed object is taken as it is. */
 function read(input) {
   const bytes = typeof input === 'string' ? utf8(input) : input;
   if (!(bytes instanceof Uint8Array)) return input;
-  if (bytes.length > DOCUMENT_BYTES) fail('TOO_LARGE', `the document is over ${DOCUMENT_BYTES} bytes`);
+  if (bytes.length > DOCUMENT_BYTES) fail('TOO_LARGE', `over ${DOCUMENT_BYTES} bytes`);
   return parse(input, DOCUMENT_DEPTH);
 }
 
@@ -409,39 +397,36 @@ export const CODES = ['STEP_SCHEMA', 'SIGNATURE', 'STEP_BATCH', 'PROOF', 'PREV_H
 const firstCode = (codes) => CODES.find((c) => codes.includes(c)) ?? codes[0] ?? null;
 
 function checkStepRow({ step }, ctx) {
-  ctx.valid = false;
   checkStep(step);
-  const canonical = canonicalJson(step);
   ctx.hash = stepHash(step);
-  ctx.valid = true;
-  return { got: ctx.hash, bytes: utf8(canonical).length };
+  return { got: ctx.hash, bytes: utf8(canonicalJson(step)).length };
 }
 
 function checkSignatureRow({ batch }, ctx) {
-  ctx.batchId = batchId(batch.header);
-  const seen = { want: batch.header.agent, batchId: ctx.batchId, scheme: batch.scheme };
+  const { header, scheme } = batch, want = header.agent;
+  ctx.batchId = batchId(header);
   const got = batchSigner(batch);
-  return { ...seen, got, why: got !== seen.want && `the signature recovers to ${got}` };
+  return { got, want, batchId: ctx.batchId, scheme, why: got !== want && `the signature recovers to ${got}` };
 }
 
-function checkPlaceRow({ step, proof, batch: { header: h } }, ctx) {
-  const span = h.toSeq - h.fromSeq + 1, seen = { seq: step.seq, fromSeq: h.fromSeq, toSeq: h.toSeq };
-  const why = step.agent !== h.agent ? 'the step is of another agent than the header'
-    : step.stream !== h.stream ? 'the step is of another stream than the header'
-    : span < 1 || span > MAX_SPAN || h.fromSeq < h.index || (h.index === 0 && h.fromSeq !== 0) ? 'no batch can have this index and span'
-    : step.seq < h.fromSeq || step.seq > h.toSeq ? `step ${step.seq} is outside ${h.fromSeq} to ${h.toSeq}`
-    : proof.index !== step.seq - h.fromSeq ? `proof.index is ${proof.index}, the step stands at ${step.seq - h.fromSeq}`
-    : proof.size !== span ? `proof.size is ${proof.size}, the batch has ${span} steps` : '';
-  return { ...seen, why };
+function checkPlaceRow({ step, proof, batch: { header: h } }) {
+  const { seq } = step, { fromSeq, toSeq } = h, { index, size } = proof, span = toSeq - fromSeq + 1;
+  const other = ['agent', 'stream'].find((k) => step[k] !== h[k]);
+  const why = other ? `the header is of another ${other}`
+    : span < 1 || span > MAX_SPAN || fromSeq < h.index || (h.index === 0 && fromSeq !== 0) ? 'no batch can have this index and span'
+    : seq < fromSeq || seq > toSeq ? `step ${seq} is outside ${fromSeq} to ${toSeq}`
+    : index !== seq - fromSeq ? `proof.index is ${index}, not ${seq - fromSeq}`
+    : size !== span ? `proof.size is ${size}, not ${span}` : '';
+  return { seq, fromSeq, toSeq, why };
 }
 
 const UNREACHED = 'the path does not reach the signed root';
 
 /** Place and size come from the signed header: a proof alone could be read as one of another tree size. */
 function checkPathRow({ step, proof, batch: { header: h } }, ctx) {
-  const { root, path } = foldProof(ctx.hash, step.seq - h.fromSeq, h.toSeq - h.fromSeq + 1, proof.siblings);
-  ctx.reached = root === h.root;
-  return { got: root, want: h.root, path, why: !ctx.reached && UNREACHED };
+  const { root: got, path } = foldProof(ctx.hash, step.seq - h.fromSeq, h.toSeq - h.fromSeq + 1, proof.siblings), want = h.root;
+  ctx.reached = got === want;
+  return { got, want, path, why: !ctx.reached && UNREACHED };
 }
 
 /**
@@ -450,45 +435,43 @@ function checkPathRow({ step, proof, batch: { header: h } }, ctx) {
  * the one named refutes the agent's chain, not this disclosure, which is as the agent signed it.
  */
 function checkLinksRow({ step, proof, batch: { header: h } }, ctx) {
-  const first = step.seq === h.fromSeq, last = step.seq === h.toSeq, failed = [], seen = { first, last, seq: step.seq, prevHead: h.prevHead, head: h.head };
-  if (step.seq < h.fromSeq || step.seq > h.toSeq) return { skip: 'the step has no place in this batch' };
-  if (first && step.prev !== h.prevHead) failed.push('PREV_HEAD');
-  if (last && ctx.hash !== h.head) failed.push('HEAD');
-  const beside = ctx.reached && (step.seq - h.fromSeq) % 2 ? proof.siblings[0] : null, follows = beside === leafHash(step.prev);
-  const broken = beside && !follows ? 'the agent signed another step before this one than the step names' : '';
-  if (failed.length || first || follows || last && !broken) return { ...seen, follows, failed, why: 'the edge of the batch is not the step the header names' };
-  return last ? { ...seen, partial: broken } : { skip: broken || (ctx.reached ? 'the proof does not hold the step before this one' : UNREACHED) };
+  const { seq, prev } = step, { fromSeq, toSeq, prevHead, head } = h, first = seq === fromSeq, last = seq === toSeq, failed = [];
+  if (seq < fromSeq || seq > toSeq) return { skip: 'the step has no place in this batch' };
+  if (first && prev !== prevHead) failed.push('PREV_HEAD');
+  if (last && ctx.hash !== head) failed.push('HEAD');
+  const beside = ctx.reached && (seq - fromSeq) % 2 ? proof.siblings[0] : null, follows = beside === leafHash(prev);
+  const broken = beside && !follows ? 'the agent signed another step before this one' : '';
+  const skip = !failed.length && !first && !follows && !last && (broken || (ctx.reached ? 'the proof does not hold the step before this one' : UNREACHED));
+  return skip ? { skip } : { first, last, seq, prevHead, head, follows, failed, partial: last && broken, why: 'the header names another step' };
 }
 
 function checkRevealRow({ step, reveal }) {
-  const failed = [], rows = [];
-  if (!Object.keys(reveal).length) return { skip: 'nothing is opened' };
-  for (const [field, { salt, value }] of Object.entries(reveal)) {
+  const rows = Object.entries(reveal).map(([field, { salt, value }]) => {
     const want = FIELDS.includes(field) && has(step, field) ? step[field] : null, got = commit(value, salt);
-    rows.push({ field, got, want, ok: got === want });
-    if (want === null) failed.push('REVEAL_KEY');
-    else if (got !== want) failed.push('COMMITMENT');
-  }
+    return { field, got, want, ok: got === want };
+  });
+  if (!rows.length) return { skip: 'nothing is opened' };
+  const failed = rows.filter((r) => !r.ok).map((r) => r.want ? 'COMMITMENT' : 'REVEAL_KEY');
   let claim = null;
   if (rows.some((r) => r.field === 'claim' && r.ok)) {
     try { claim = checkClaim(reveal.claim.value) ? reveal.claim.value.kind : 'UNSUPPORTED_CLAIM'; } catch { failed.push('CLAIM'); }
   }
   const sealed = FIELDS.filter((f) => has(step, f) && !has(reveal, f));
-  return { rows, sealed, claim, failed, why: 'an opened value is not the one the step commits to, or no valid claim' };
+  return { rows, sealed, claim, failed, why: 'a value is not the one committed to, or no valid claim' };
 }
 
-const isEpoch = (v) => isObject(v) && Object.keys(v).length === 2 && isHex(v.root, 32) && isCount(v.batchCount) || 'must be {root, batchCount}';
 function checkAnchoringShape(a) {
-  shape(a, { batchId: hash32, epoch: isEpoch, proof: anything, anchor: (v) => v === null || isObject(v) && isCount(v.chainId) && (v.txHash == null || isHex(v.txHash, 32)) || 'must name a chain and a transaction, or be null' });
+  shape(a, { batchId: hash32, epoch: object, proof: anything, anchor: (v) => v === null || isObject(v) && isCount(v.chainId) && (v.txHash == null || isHex(v.txHash, 32)) || 'must name a chain and a transaction, or be null' });
+  shape(a.epoch, { root: hash32, batchCount: count }, { path: 'epoch' });
   shape(a.proof, PROOF, { path: 'proof' });
 }
 
 function checkEpochRow(id, a) {
   const { index, size, siblings } = a.proof, seen = { want: a.epoch.root, size };
   if (a.batchId !== id) return { ...seen, why: `the proof is of batch ${a.batchId}` };
-  if (size !== a.epoch.batchCount) return { ...seen, why: `the epoch has ${a.epoch.batchCount} batches, the proof is of ${size}` };
+  if (size !== a.epoch.batchCount) return { ...seen, why: `proof.size is ${size}, not ${a.epoch.batchCount}` };
   const { root, path } = foldProof(id, index, size, siblings);
-  return { ...seen, got: root, path, why: root !== seen.want && 'the batch is not in this epoch' };
+  return { ...seen, got: root, path, why: root !== seen.want && 'the path does not reach the epoch root' };
 }
 
 const anchorRow = (a, o) => a?.anchor ? o.rpc ? checkAnchorRow(a, o) : { skip: 'needs a chain connection' } : { skip: 'no anchor is given' };
@@ -530,7 +513,7 @@ export async function verifyDisclosure(input, { onCheck = () => {}, anchoring, r
     if (anchoring !== undefined) checkAnchoringShape(anchoring);
   } catch (e) { return refused(e); }
   const ctx = {};
-  const ifValid = (check) => () => ctx.valid ? check(d, ctx) : { skip: 'the step itself is not valid' };
+  const ifValid = (check) => () => ctx.hash ? check(d, ctx) : { skip: 'the step is not valid' };
   const told = await runRows([
     ['step', 'STEP_SCHEMA', () => checkStepRow(d, ctx)],
     ['signature', 'SIGNATURE', () => checkSignatureRow(d, ctx)],
@@ -711,6 +694,8 @@ export function verifyReceipt(r) {
 }
 
 // ==== End of the verifier: everything above is a module by itself
+
+export const VERSION = '1.0.0';
 
 // ---- Trees and rating: what a recorder or a node makes
 

@@ -28,6 +28,7 @@ var Python string
 // first and no other: a page loads the checks that it has use for.
 const (
 	Disclosures  = "Disclosures"        // and all that the others stand on
+	Bytes        = "Documents as bytes" // wanted where a document is not yet text
 	Equivocation = "Equivocation"       // evidence
 	Anchors      = "Anchors on a chain" // as an RPC tells of them
 	Batches      = "Batches and receipts"
