@@ -33,7 +33,7 @@ type Assets struct {
 	Record   Page   // of one step
 	Evidence Page   // of a conflict
 	Any      Page   // /verify, which takes any document; its worker is the SDK's whole verifier
-	Tools    Script // the forge and the questions to an RPC, which a page loads when a reader comes near
+	Tools    Script // the forge and the questions to an RPC, which a page loads when a reader comes near or a check fails
 	CSS      []byte // the panel's part of the style sheet
 	Offline  []byte // the page that works from a file
 	Policy   string // of the offline page, which states it itself as well

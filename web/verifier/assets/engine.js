@@ -7,8 +7,8 @@ function startWorker(url, hear) {
   return new Promise((resolve, reject) => {
     const own = new URL(url, location.href).href, createScriptURL = () => own;
     const worker = new Worker(globalThis.trustedTypes?.createPolicy('app', { createScriptURL }).createScriptURL(own) ?? own, { type: 'module' });
-    const stop = () => { worker.terminate(); reject(new Error('the worker does not start')); }, timer = setTimeout(stop, START_MS);
-    worker.onerror = () => { clearTimeout(timer); stop(); };
+    const stop = () => { worker.terminate(); reject(); }, timer = setTimeout(stop, START_MS);
+    worker.onerror = stop;
     worker.onmessage = ({ data }) => {
       if (data.id) return hear(data);
       clearTimeout(timer);
@@ -26,16 +26,10 @@ export const requestsSince = (start) => performance.getEntriesByType('resource')
  * the browser refuses to start it. `load` gives the worker's module for use in the page.
  */
 export async function startEngine(url, load) {
-  const runs = new Map();
-  let send, where = 'worker', number = 0;
-  const hear = (m) => m.row ? runs.get(m.id).onRow(m.row) : runs.get(m.id).resolve(m);
-  try {
-    if (!url) throw new Error('no worker here');
-    send = await startWorker(url, hear);
-  } catch {
-    where = url ? 'blocked' : 'page';
-    send = (await load()).serve(hear);
-  }
+  const runs = new Map(), hear = (m) => m.row ? runs.get(m.id).onRow(m.row) : runs.get(m.id).resolve(m);
+  let send = url && await startWorker(url, hear).catch(() => null), number = 0;
+  const where = send ? 'worker' : url ? 'blocked' : 'page';
+  send ||= (await load()).serve(hear);
   return async (text, onRow) => {
     const id = ++number, start = performance.now();
     const { done, requests } = await new Promise((resolve) => { runs.set(id, { onRow, resolve }); send({ id, text }); });

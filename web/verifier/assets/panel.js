@@ -5,8 +5,6 @@ import { plural, says, visible } from './words.js';
 const STATE = { wait: 'not run yet', run: 'running', pass: 'passed', fail: 'failed', skip: 'not run', partial: 'passed in part' };
 const MARK = { pass: 'M14 24l6.5 6.5L33 17', fail: 'M16 16l14 14M30 16L16 30', partial: 'M23 13v13M23 32v.5', idle: 'M15 23h16' };
 const inMs = (ms) => ms < 1 ? '<1 ms' : `${Math.round(ms)} ms`;
-// What the agent's signature does not cover: the node's and the chain's doing.
-const OTHERS = ['epoch', 'anchor', 'receipt', 'same', 'a', 'b', 'contradiction'];
 
 /**
  * A panel over its markup, with check(text, onRow) of the engine. `lay` puts the rows of a result in place where they are not known
@@ -16,7 +14,7 @@ export function makePanel(root, check, lay = () => {}) {
   const one = (selector) => root.querySelector(selector), all = (selector) => root.querySelectorAll(selector);
   const row = (id) => one(`.checks [data-check="${id}"]`), rpc = one('.rpc'), forge = one('.forge');
   const panel = { root, text: '', last: null, one, all, row, run, report, show, header, settle };
-  let runs = 0;
+  let runs = 0, tools;
 
   function header(state, title, sub) {
     root.dataset.state = state;
@@ -47,15 +45,16 @@ export function makePanel(root, check, lay = () => {}) {
     return result;
   }
 
+  /** Shows a result, and once more when the tools are there that explain what failed. */
   function report(result, document, found = 'Found') {
-    const { rows, ms, requests, where } = result, count = (s) => rows.filter((r) => r.state === s).length, failed = count('fail'), passed = count('pass'), partial = count('partial');
+    const { rows, ms, requests, where } = result, of = (s) => rows.filter((r) => r.state === s), failed = of('fail'), passed = of('pass').length, partial = of('partial').length;
     panel.last = result;
     if (!rows.length) { paintAll('wait'); return header('fail', 'This cannot be checked', visible(result.why)); }
     lay(rows);
-    for (const r of rows) paint(row(r.id), r, says(r, document));
+    for (const r of rows) paint(row(r.id), r, says(r, document, panel.fails));
     const how = `${where === 'blocked' ? 'in this page, for workers are blocked here, ' : ''}in ${inMs(ms)}, with ${plural(requests, 'request')}.`;
-    const theirs = rows.some((r) => r.state === 'fail' && !OTHERS.includes(r.id)) ? ' The agent did not sign this.' : '';
-    return failed ? header('fail', `Rejected: ${failed} of ${plural(rows.length, 'check')} failed`, `${found} ${how}${theirs}`)
+    if (failed.length && !panel.fails) equipped().then(() => { if (panel.last === result) report(result, document, found); }, () => {});
+    return failed.length ? header('fail', `Rejected: ${failed.length} of ${plural(rows.length, 'check')} failed`, `${found} ${how}${panel.unsigned?.(failed) ?? ''}`)
       : header(partial ? 'partial' : passed ? 'pass' : 'idle', rows.every((r) => ['a', 'b', 'contradiction'].includes(r.id)) ? 'Proven: the agent signed both'
         : passed === rows.length ? `All ${passed} checks passed` : `${passed} of ${rows.length} checks passed${partial ? `, ${partial} in part` : ''}`, `Done by your browser ${how}`);
   }
@@ -77,12 +76,12 @@ export function makePanel(root, check, lay = () => {}) {
   one('[data-again]').addEventListener('click', () => show(panel.text));
   for (const button of all('[data-take]')) button.hidden = false;
   settle();
-  // What works at the reader's word is loaded when a pointer or the focus comes near it. Who is faster is heard again.
-  let tools;
+  // What works at the reader's word is loaded when a pointer or the focus comes near it, or when a check fails. Who is faster is heard again.
+  function equipped() { return tools ??= import('./tools.js').then((t) => t.equip(panel)); }
   async function near(e) {
     if (panel.offer) return;
     if (e.type === 'submit' || e.type === 'click') e.preventDefault();
-    await (tools ??= import('./tools.js').then((t) => t.equip(panel)));
+    await equipped();
     if (e.type === 'submit') e.target.requestSubmit();
     if (e.type === 'click') e.target.closest('a, button')?.click();
   }

@@ -9,8 +9,8 @@ export const serve = (post) => async ({ id, text }) => {
   post({ id, done, requests: entries() - before });
 };
 
-if (globalThis.DedicatedWorkerGlobalScope && globalThis instanceof DedicatedWorkerGlobalScope) {
-  const take = serve((message) => postMessage(message));
-  addEventListener('message', (e) => take(e.data));
+if (globalThis.DedicatedWorkerGlobalScope) {
+  const take = serve(postMessage);
+  onmessage = (e) => take(e.data);
   postMessage({});
 }

@@ -1,14 +1,27 @@
-// What the panel does at the reader's word: forges a copy, asks an RPC, and hands the document out.
+// What the panel does at the reader's word, forges a copy, asks an RPC, and hands the document out, and what it says of a failure.
 
 import { requestsSince } from './engine.js';
 import { cannotForge, chipText, forge } from './forge.js';
-import { make, plural, visible } from './words.js';
+import { hash, make, plural, visible } from './words.js';
 
 const RPC_MS = 15000, MAX_FRAGMENT = 1 << 20;
+
+// What the agent's signature does not cover: the node's and the chain's doing.
+const OTHERS = ['epoch', 'anchor', 'receipt', 'same', 'a', 'b', 'contradiction'];
+
+/** What a failed row says, where the reason alone would say too little. */
+const FAILS = {
+  reveal: (r) => r.rows?.every((o) => o.ok) ? ['the opened claim is not well formed'] : r.rows?.filter((o) => !o.ok).flatMap((o, i) => [i ? '; ' : '', make('b', {}, visible(o.field)), ' hashes to ', hash(o.got),
+    ...o.want ? [', the record committed to ', hash(o.want)] : [', which the record does not seal']]),
+  signature: (r) => r.got && ['recovers ', hash(r.got), ', the agent is ', hash(r.want)],
+  path: (r) => r.got && ['leads to ', hash(r.got), ', the agent signed ', hash(r.want)],
+};
 
 /** Joins the tools to a panel. */
 export function equip(panel) {
   const { one, all } = panel, form = one('.rpc'), save = one('[data-save]'), local = one('[data-local]');
+  panel.fails = FAILS;
+  panel.unsigned = (failed) => failed.every((r) => OTHERS.includes(r.id)) ? '' : ' The agent did not sign this.';
   const chips = () => all('[data-forge]:not(.reset)');
 
   /** Called for each document on show: what there is to forge, which RPC is known to serve the anchor's chain, where the document goes. */

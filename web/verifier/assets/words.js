@@ -34,18 +34,10 @@ export const SAYS = {
   anchor: (r) => [`block ${r.block} of chain ${r.chainId}, attested by `, hash(r.attester)],
 };
 
-/** And a failed one, where the reason alone would say too little. */
-const FAILS = {
-  reveal: (r) => r.rows?.every((o) => o.ok) ? ['the opened claim is not well formed'] : r.rows?.filter((o) => !o.ok).flatMap((o, i) => [i ? '; ' : '', make('b', {}, visible(o.field)), ' hashes to ', hash(o.got),
-    ...o.want ? [', the record committed to ', hash(o.want)] : [', which the record does not seal']]),
-  signature: (r) => r.got && ['recovers ', hash(r.got), ', the agent is ', hash(r.want)],
-  path: (r) => r.got && ['leads to ', hash(r.got), ', the agent signed ', hash(r.want)],
-};
-
-/** What a row computed or why it failed or was left out, as nodes. */
-export function says(row, document) {
+/** What a row computed or why it failed or was left out, as nodes. `fails` says more of a failure than its reason, by row, where the tools are there. */
+export function says(row, document, fails) {
   const { id, state, why } = row;
   if (state === 'pass') return SAYS[id](row, document);
   if (state === 'partial') return [...SAYS[id](row), ', but ', visible(why)];
-  return state === 'fail' && FAILS[id]?.(row) || [why === 'no anchor is given' ? 'not anchored yet, or the proof is not part of this document' : visible(why)];
+  return state === 'fail' && fails?.[id]?.(row) || [why === 'no anchor is given' ? 'not anchored yet, or the proof is not part of this document' : visible(why)];
 }
