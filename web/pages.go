@@ -17,6 +17,7 @@ import (
 
 	"karatum/app"
 	"karatum/web/pages"
+	"karatum/web/verifier"
 )
 
 // policy is the pages' Content-Security-Policy: nothing inline and nothing from
@@ -70,7 +71,7 @@ func (s *Server) fontNames() {
 		css = bytes.ReplaceAll(css, []byte(name), []byte(strings.TrimPrefix(hashed, s.cfg.BasePath+"/static/")))
 	}
 	s.files["/static/app.css"] = newAsset("app.css", css)
-	s.files["/static/app.js"] = newAsset("app.js", s.files["/static/app.js"].body)
+	s.files["/static/app.js"] = newAsset("app.js", []byte(verifier.Strip(string(s.files["/static/app.js"].body))))
 }
 
 func getStatic(s *Server, c *fiber.Ctx) error {

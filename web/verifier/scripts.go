@@ -49,7 +49,7 @@ func (a *Assets) makeScripts() error {
 	}
 	worker := func(name string, own string, parts ...string) Script {
 		text, e := join([]string{own, "serve.js"}, nil)
-		return script(name, strip(sdk.Verifier(parts...))+text, e)
+		return script(name, Strip(sdk.Verifier(parts...))+text, e)
 	}
 	a.Record.Worker = worker("record-worker", "record.js", sdk.Disclosures)
 	a.Evidence.Worker = worker("evidence-worker", "evidence.js", sdk.Disclosures, sdk.Equivocation)
@@ -98,16 +98,16 @@ func join(names []string, later map[string]string) (string, error) {
 	joined := importCall.ReplaceAllStringFunc(b.String(), func(call string) string {
 		return cmp.Or(later[importCall.FindStringSubmatch(call)[1]], call)
 	})
-	return strip(joined), nil
+	return Strip(joined), nil
 }
 
 var comment = regexp.MustCompile(`(?ms)^\s*(//[^\n]*|/\*.*?\*/)\s*?\n`)
 
-// strip leaves out comments, blank lines and indentation, so that what is loaded
+// Strip leaves out comments, blank lines and indentation, so that what is loaded
 // reads as it was written and is a third smaller. It is exact for our own sources,
 // for they keep two rules that a test holds: a comment has lines of its own, and no
 // text in backquotes goes over a line.
-func strip(text string) string {
+func Strip(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(comment.ReplaceAllString(text, "")) {
 		if line = strings.TrimSpace(line); line != "" {

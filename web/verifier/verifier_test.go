@@ -54,10 +54,14 @@ func TestModulesJoin(t *testing.T) {
 	}
 }
 
-// What strip relies on: no text in backquotes goes over a line, and no line begins
+// What Strip relies on: no text in backquotes goes over a line, and no line begins
 // like a comment and is none. A slower reader, line by line, leaves the same.
 func TestStrip(t *testing.T) {
-	sources := map[string]string{"karatum-flight.mjs": sdk.Verifier()}
+	page, err := os.ReadFile("../static/app.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]string{"karatum-flight.mjs": sdk.Verifier(), "app.js": string(page)}
 	entries, err := assets.ReadDir("assets")
 	if err != nil {
 		t.Fatal(err)
@@ -78,11 +82,11 @@ func TestStrip(t *testing.T) {
 			case strings.HasPrefix(at, "//"), at == "":
 				continue
 			case strings.Count(line, "`")%2 != 0, strings.HasPrefix(at, "*"):
-				t.Errorf("%s: strip cannot be trusted with %s", name, line)
+				t.Errorf("%s: Strip cannot be trusted with %s", name, line)
 			}
 			code.WriteString(at + "\n")
 		}
-		if got := strip(text); got != code.String() {
+		if got := Strip(text); got != code.String() {
 			t.Errorf("%s: stripped to %d bytes, line by line to %d", name, len(got), code.Len())
 		}
 	}
