@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -416,7 +417,8 @@ func TestSSE(t *testing.T) {
 	}
 }
 
-// BenchmarkStdio and BenchmarkDirect tell what the proxy adds to a call.
+// BenchmarkStdio less BenchmarkDirect, and BenchmarkHTTP less BenchmarkHTTPDirect,
+// tell what the proxy adds to a call, in the mean and in the median (p50-us).
 func BenchmarkStdio(b *testing.B) {
 	b.Setenv(envServer, "tools")
 	r := newRecorder(b)
@@ -439,17 +441,54 @@ func BenchmarkDirect(b *testing.B) {
 	benchCalls(b, &mcp.CommandTransport{Command: cmd})
 }
 
+func BenchmarkHTTP(b *testing.B) {
+	r := newRecorder(b)
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	ready, done := make(chan string, 1), make(chan error, 1)
+	go func() {
+		done <- Run(ctx, Config{Recorder: r, Upstream: benchUpstream(b), Listen: "127.0.0.1:0", Ready: func(a string) { ready <- a }})
+	}()
+	select {
+	case addr := <-ready:
+		benchCalls(b, &mcp.StreamableClientTransport{Endpoint: "http://" + addr})
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	case err := <-done:
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkHTTPDirect(b *testing.B) {
+	benchCalls(b, &mcp.StreamableClientTransport{Endpoint: benchUpstream(b)})
+}
+
+// benchUpstream serves the tools over HTTP and returns where.
+func benchUpstream(b *testing.B) string {
+	tools := server(make(chan struct{}, 1))
+	up := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, nil))
+	b.Cleanup(up.Close)
+	return up.URL
+}
+
 func benchCalls(b *testing.B, transport mcp.Transport) {
 	b.Helper()
 	cs, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(b.Context(), transport, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
+	var took []time.Duration
 	for b.Loop() {
+		from := time.Now()
 		if _, err := cs.CallTool(b.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": "hello"}}); err != nil {
 			b.Fatal(err)
 		}
+		took = append(took, time.Since(from))
 	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-us")
 	if err := cs.Close(); err != nil {
 		b.Fatal(err)
 	}
