@@ -14,7 +14,6 @@ import (
 type ClaimView struct {
 	Kind  string
 	What  string // "25 tUSDC", or "25,000,000 base units" of a token that is not known; empty where nothing is moved
-	Exact string // the base units behind What, where it names a known token
 	To    string // empty where the claim names nobody
 	Token string // the contract, where it is not a known token
 	Chain string // in words
@@ -53,7 +52,7 @@ func readClaim(raw json.RawMessage, chainID uint64) *ClaimView {
 		}
 	}
 	if token, ok := app.Token(chainID, contract); ok {
-		v.What, v.Exact, v.Token = groupedAmount(token.Amount(amount))+" "+token.Symbol, base, ""
+		v.What, v.Token = groupedAmount(token.Amount(amount))+" "+token.Symbol, ""
 	}
 	return v
 }

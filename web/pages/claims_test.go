@@ -21,13 +21,13 @@ func TestReadClaim(t *testing.T) {
 		want        ClaimView
 	}{
 		{"known token", `{"amount":"25000000","kind":"erc20.transfer","to":"` + payee + `","token":"` + devToken + `"}`, 31337,
-			ClaimView{"erc20.transfer", "25 tUSDC", "25000000", payee, "", "the dev chain"}},
+			ClaimView{"erc20.transfer", "25 tUSDC", payee, "", "the dev chain"}},
 		{"the same token elsewhere", `{"amount":"25000000","kind":"erc20.transfer","to":"` + payee + `","token":"` + devToken + `"}`, 84532,
-			ClaimView{"erc20.transfer", "25,000,000 base units", "", payee, devToken, "Base Sepolia"}},
+			ClaimView{"erc20.transfer", "25,000,000 base units", payee, devToken, "Base Sepolia"}},
 		{"coin", `{"kind":"native.transfer","to":"` + payee + `","value":"1500000000000000000000"}`, 11155111,
-			ClaimView{"native.transfer", "1,500 ETH", "1500000000000000000000", payee, "", "Sepolia"}},
+			ClaimView{"native.transfer", "1,500 ETH", payee, "", "Sepolia"}},
 		{"coin of an unknown chain", `{"kind":"native.transfer","to":"` + payee + `","value":"15"}`, 10,
-			ClaimView{"native.transfer", "15 base units", "", payee, "", "chain 10"}},
+			ClaimView{"native.transfer", "15 base units", payee, "", "chain 10"}},
 		{"success", `{"kind":"tx.success"}`, 31337, ClaimView{Kind: "tx.success", Chain: "the dev chain"}},
 		{"unknown kind with an amount", `{"amount":"7","kind":"bridge.deposit"}`, 0, ClaimView{Kind: "bridge.deposit"}},
 		{"amount that is none", `{"amount":"much","kind":"erc20.transfer","to":"x","token":"y"}`, 0, ClaimView{Kind: "erc20.transfer", To: "x", Token: "y"}},
