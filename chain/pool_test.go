@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,13 @@ func (f *farm) seen(i int) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.asked[i])
+}
+
+// await returns when the node has been asked n times.
+func (f *farm) await(i, n int) {
+	for len(f.seen(i)) < n {
+		runtime.Gosched()
+	}
 }
 
 func newFarm(t *testing.T, servers ...func(i int, f *farm, w http.ResponseWriter, r *http.Request)) *farm {
@@ -198,16 +206,11 @@ func TestRest(t *testing.T) {
 // A slow node's answer is not waited for; a transaction goes to one node only.
 func TestHedge(t *testing.T) {
 	release := make(chan struct{})
-	slow := func(i int, f *farm, w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		f.note(i, "slow")
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	f := newFarm(t, slow, answering(0, fixed("0x2")))
+	answer := answering(0, fixed("0x2"))
+	f := newFarm(t, stuck(release), func(i int, f *farm, w http.ResponseWriter, r *http.Request) {
+		f.await(0, 1)
+		answer(i, f, w, r)
+	})
 	c := dialAll(t, f, Options{HedgeAfter: time.Millisecond})
 	if n, err := c.BlockNumber(t.Context()); err != nil || n != 2 {
 		t.Errorf("%d, %v", n, err)
@@ -254,7 +257,11 @@ func stuck(release <-chan struct{}) func(int, *farm, http.ResponseWriter, *http.
 func TestHedgedBatch(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	f := newFarm(t, stuck(release), answering(0, fixed("0x2")))
+	answer := answering(0, fixed("0x2"))
+	f := newFarm(t, stuck(release), func(i int, f *farm, w http.ResponseWriter, r *http.Request) {
+		f.await(0, len(f.seen(1))+1) // else the answer can end a request that has not arrived
+		answer(i, f, w, r)
+	})
 	c := dialAll(t, f, Options{HedgeAfter: time.Millisecond})
 	two := func(method string) []BatchCall { return []BatchCall{{Method: method}, {Method: "eth_gasPrice"}} }
 	for i := range 3 {
@@ -323,6 +330,7 @@ func TestHedgeLimits(t *testing.T) {
 func TestHedgeThatFails(t *testing.T) {
 	release := make(chan struct{})
 	f := newFarm(t, stuck(release), func(i int, f *farm, w http.ResponseWriter, r *http.Request) {
+		f.await(0, 1)
 		f.note(i, "failed")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		close(release)
