@@ -133,8 +133,12 @@ func (a *App) replayOne(ctx context.Context, row *store.Replay) replayEnd {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, a.cfg.ReplayTimeout, fmt.Errorf("%w: %s", replay.ErrLimit, a.cfg.ReplayTimeout))
 	defer cancel()
+	seen, err := a.seenTx(ctx, row.Step)
+	if err != nil {
+		return failedReplay(err)
+	}
 	res, err := a.replayer.Replay(limited, replay.Job{
-		Client: client, ChainID: row.ChainID, Tx: common.Hash(row.TxHash), Prefix: replay.Prefix(row.Prefix),
+		Client: client, ChainID: row.ChainID, Tx: common.Hash(row.TxHash), Prefix: replay.Prefix(row.Prefix), Seen: seen,
 	})
 	var known *replay.Failure
 	if errors.As(err, &known) && known.Code == replay.CodeLimit && limited.Err() != nil {
@@ -148,6 +152,29 @@ func (a *App) replayOne(ctx context.Context, row *store.Replay) replayEnd {
 		return failedReplay(err)
 	}
 	return end
+}
+
+// seenTx is where the verdict of a step saw its transaction, nil without one.
+func (a *App) seenTx(ctx context.Context, step flight.Hash) (seen *replay.Seen, err error) {
+	err = a.store.View(ctx, func(tx *store.ReadTx) error {
+		s, err := tx.Step(ctx, step)
+		if err != nil || s.BlockHash == nil {
+			return err
+		}
+		seen = &replay.Seen{BlockHash: common.Hash(*s.BlockHash), BlockNumber: s.BlockNumber}
+		c, err := stepClaim(&s)
+		if err != nil || c == nil || s.Verdict.State != flight.Confirmed {
+			return err
+		}
+		switch c.Kind { // the transaction called it, or it logged the transfer
+		case flight.ClaimNative:
+			seen.Runs = []common.Address{common.Address(c.To)}
+		case flight.ClaimERC20:
+			seen.Runs = []common.Address{common.Address(c.Token)}
+		}
+		return nil
+	})
+	return seen, err
 }
 
 // doneReplay makes the documents of a replay that reached an outcome. What lists show

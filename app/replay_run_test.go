@@ -105,6 +105,25 @@ func TestReplayDetail(t *testing.T) {
 	wantCode(t, err, "UNKNOWN_REPLAY")
 }
 
+// A replay knows the block and the contract from the verdict, as far as that goes.
+func TestSeenTx(t *testing.T) {
+	r := newRig(t, replaying(t))
+	step, a := r.payment()
+	want := r.replay(r.queue(step).ID)
+	seen, err := r.app.seenTx(t.Context(), step)
+	if err != nil || seen == nil || seen.BlockNumber != *want.BlockNumber || flight.Hash(seen.BlockHash) != *want.BlockHash ||
+		!slices.Equal(seen.Runs, []common.Address{devchain.USDCAddress}) {
+		t.Errorf("confirmed: %+v, %v", seen, err)
+	}
+	paid := r.token(a, "transfer", common.Address{0xdd}, big.NewInt(1))
+	if seen, err = r.app.seenTx(t.Context(), r.opened(newAuthor(t, "other"), usdc(flight.Address{0xdd}, 2), &paid)); err != nil || seen == nil || len(seen.Runs) != 0 {
+		t.Errorf("contradicted: %+v, %v", seen, err)
+	}
+	if seen, err = r.app.seenTx(t.Context(), r.opened(newAuthor(t, "lost"), usdc(flight.Address{0xdd}, 2), &flight.Hash{1})); err != nil || seen != nil {
+		t.Errorf("not found: %+v, %v", seen, err)
+	}
+}
+
 // TestReplayThatDiffers changes a kept replay to one that was not reproduced, and
 // expects both outcomes side by side, each with its own logs.
 func TestReplayThatDiffers(t *testing.T) {

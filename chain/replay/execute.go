@@ -29,7 +29,7 @@ type scene struct {
 	block     *fork.Block
 	ancestors *fork.Ancestors
 	from, to  int                       // indices of the first and the last transaction to run
-	codes     map[common.Address][]byte // by the node's word, see likely
+	codes     map[common.Address][]byte // by the node's word, see [Seen.codeCalls]
 	gas       uint64
 	guess     bool // a trial run: nonces and balances may be wrong
 	tracer    *tracing.Hooks

@@ -57,6 +57,14 @@ type Source struct {
 	Client *chain.Client
 }
 
+// A Seen is the block that a transaction was in when somebody looked.
+type Seen struct {
+	BlockHash   common.Hash
+	BlockNumber uint64
+	// Runs are contracts that the transaction surely runs, as far as they are known.
+	Runs []common.Address
+}
+
 // A Job is one transaction to replay.
 type Job struct {
 	Client  *chain.Client
@@ -64,6 +72,10 @@ type Job struct {
 	Tx      common.Hash
 	Prefix  Prefix // "" is Full
 
+	// Seen saves a trip: the block is read while the node is asked whether the
+	// transaction still is in it, and dropped if it is not. It needs ChainID; nil
+	// asks first.
+	Seen *Seen
 	// BlockHash, unless zero, is the block that the transaction must be in; who
 	// knows it from elsewhere need not trust the node about the block.
 	BlockHash common.Hash

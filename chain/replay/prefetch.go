@@ -86,27 +86,31 @@ func (s scene) known(tx fork.Tx) bool {
 // maxCodes bounds the contracts whose code is asked for with the block.
 const maxCodes = 8
 
-// likely are the contracts that the transaction surely runs, by its receipt: the
-// one that it called and those that logged. Their code comes with the block, from
-// the state before it; that it fits is proved later.
-func likely(told chain.Receipt) (calls []chain.BatchCall) {
-	var seen []common.Address
-	add := func(addr common.Address) {
-		if len(seen) < maxCodes && !slices.Contains(seen, addr) {
-			seen = append(seen, addr)
-			calls = append(calls, chain.BatchCall{Method: "eth_getCode", Params: []any{addr, hexutil.Uint64(told.BlockNumber - 1)}})
-		}
-	}
+// seen is what a receipt says of its place. The transaction surely ran the contract
+// that it called and those that logged.
+func seen(told chain.Receipt) Seen {
+	at := Seen{BlockHash: told.BlockHash, BlockNumber: told.BlockNumber}
 	if told.To != nil {
-		add(*told.To)
+		at.Runs = append(at.Runs, *told.To)
 	}
 	for _, l := range told.Logs {
-		add(l.Address)
+		if !slices.Contains(at.Runs, l.Address) && len(at.Runs) < maxCodes {
+			at.Runs = append(at.Runs, l.Address)
+		}
+	}
+	return at
+}
+
+// codeCalls ask for the code of the contracts that surely run. It comes with the
+// block, from the state before it; that it fits is proved later.
+func (s Seen) codeCalls() (calls []chain.BatchCall) {
+	for _, addr := range s.Runs[:min(len(s.Runs), maxCodes)] {
+		calls = append(calls, chain.BatchCall{Method: "eth_getCode", Params: []any{addr, hexutil.Uint64(s.BlockNumber - 1)}})
 	}
 	return calls
 }
 
-// codesOf are the answers to likely, and the code of the system's contracts.
+// codesOf are the answers to codeCalls, and the code of the system's contracts.
 func codesOf(calls []chain.BatchCall, codes *fork.Codes) map[common.Address][]byte {
 	out := map[common.Address][]byte{
 		params.BeaconRootsAddress:    params.BeaconRootsCode,

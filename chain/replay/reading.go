@@ -19,7 +19,7 @@ type reading struct {
 	parent    fork.Header
 	ancestors *fork.Ancestors
 	state     *fork.State
-	codes     map[common.Address][]byte // see likely
+	codes     map[common.Address][]byte // see [Seen.codeCalls]
 }
 
 // A readingKey says what a reading is of. The node is part of it: what it could
@@ -53,6 +53,8 @@ func (r *Replayer) keep(c *current) {
 // locateAndRead finds the transaction's block and asks everybody about it.
 func (r *Replayer) locateAndRead(ctx context.Context, job Job) (*current, error) {
 	c := &current{job: job}
+	early := r.readEarly(ctx, job)
+	defer early.drop()
 	if err := r.locate(ctx, c); err != nil {
 		return nil, err
 	}
@@ -66,7 +68,9 @@ func (r *Replayer) locateAndRead(ctx context.Context, job Job) (*current, error)
 	asked := make(chan error, 1)
 	go func() { asked <- c.ask(ctx) }()
 	var err error
-	c.reading, c.tripsBefore, err = r.read(ctx, job, c.told)
+	if c.reading = early.of(c.told.BlockHash); c.reading == nil {
+		c.reading, c.tripsBefore, err = r.read(ctx, job, seen(c.told))
+	}
 	if err := errors.Join(<-asked, err); err != nil {
 		return nil, err
 	}
@@ -79,13 +83,13 @@ func (r *Replayer) locateAndRead(ctx context.Context, job Job) (*current, error)
 
 // read reads the block, unless it was read a moment ago; then it also says how
 // many trips that took.
-func (r *Replayer) read(ctx context.Context, job Job, told chain.Receipt) (*reading, int, error) {
-	if known, ok := r.recent.Get(job.key(told.BlockHash)); ok {
+func (r *Replayer) read(ctx context.Context, job Job, at Seen) (*reading, int, error) {
+	if known, ok := r.recent.Get(job.key(at.BlockHash)); ok {
 		return known, known.answers.Trips(), nil
 	}
-	a := r.cache.Block(job.ChainID, told.BlockHash, job.Client)
-	codes := likely(told)
-	block, parent, err := fork.ReadBlock(ctx, a, told.BlockHash, told.BlockNumber, public(job.ChainID), codes...)
+	a := r.cache.Block(job.ChainID, at.BlockHash, job.Client)
+	codes := at.codeCalls()
+	block, parent, err := fork.ReadBlock(ctx, a, at.BlockHash, at.BlockNumber, public(job.ChainID), codes...)
 	if err != nil {
 		return nil, 0, err
 	}
