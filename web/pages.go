@@ -34,10 +34,11 @@ const pageBrotli = 3
 func (s *Server) makeSite() error {
 	s.site = pages.Site{Base: s.cfg.BasePath, Network: s.network, Now: s.cfg.Now}
 	s.fontNames()
+	s.joinScripts()
 	if err := s.addVerifier(); err != nil {
 		return err
 	}
-	s.site.CSS, s.site.JS, s.site.Icon = s.asset("app.css"), s.asset("app.js"), s.icon()
+	s.site.CSS, s.site.JS, s.site.LiveJS, s.site.Icon = s.asset("app.css"), s.asset("app.js"), s.asset("live.js"), s.icon()
 	return nil
 }
 
@@ -61,7 +62,7 @@ func (s *Server) asset(name string) string {
 }
 
 // fontNames gives the fonts names that change with their content, and puts those
-// into the style sheet, which is compressed for readers, as the script is. Pages ask
+// into the style sheet, which is compressed for readers, as the scripts are. Pages ask
 // for them at once: a font that comes late is left out, for a page must not move.
 func (s *Server) fontNames() {
 	css := s.files["/static/app.css"].body
@@ -71,7 +72,15 @@ func (s *Server) fontNames() {
 		css = bytes.ReplaceAll(css, []byte(name), []byte(strings.TrimPrefix(hashed, s.cfg.BasePath+"/static/")))
 	}
 	s.files["/static/app.css"] = newAsset("app.css", css)
-	s.files["/static/app.js"] = newAsset("app.js", []byte(verifier.Strip(string(s.files["/static/app.js"].body))))
+}
+
+// joinScripts leaves the comments out of the site's script, and makes the one that a
+// page loads in its place where it follows the node: one file asks for less than two.
+func (s *Server) joinScripts() {
+	read := func(name string) string { return verifier.Strip(string(s.files["/static/"+name].body)) }
+	app := read("app.js")
+	live := app + read("live.js")
+	s.files["/static/app.js"], s.files["/static/live.js"] = newAsset("app.js", []byte(app)), newAsset("live.js", []byte(live))
 }
 
 func getStatic(s *Server, c *fiber.Ctx) error {

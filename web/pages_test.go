@@ -17,7 +17,7 @@ var (
 	hrefs   = regexp.MustCompile(`(?:href|action|src)="([^"]*)"`)
 	opening = regexp.MustCompile(`<([a-zA-Z][a-zA-Z0-9]*)([^>]*)>`)
 	// The two kinds of script: a module file of ours, and data that is none.
-	ownScript = regexp.MustCompile(`^<script type="(module" src="[a-z/]*/static/(app|record|evidence|verify)\.[0-9a-f]{16}\.js|application/json" id="record)">$`)
+	ownScript = regexp.MustCompile(`^<script type="(module" src="[a-z/]*/static/(app|live|record|evidence|verify)\.[0-9a-f]{16}\.js|application/json" id="record)">$`)
 	attr      = regexp.MustCompile(`\s([a-zA-Z-]+)=`)
 )
 

@@ -27,7 +27,7 @@ func pageHome(s *Server, c *fiber.Ctx) error {
 	}
 	v := pages.HomeView{StatusView: st, URL: s.selfURL(c)}
 	s.feed(&v, topics)
-	return s.render(c, pages.Page{Title: "Live", Nav: "home", Twin: s.link("v1", "status"), Body: s.site.HomePage(v)}, st)
+	return s.render(c, pages.Page{Title: "Live", Nav: "home", Live: true, Twin: s.link("v1", "status"), Body: s.site.HomePage(v)}, st)
 }
 
 // feed fills in the events of the topics.
@@ -54,7 +54,7 @@ func pageNode(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.render(c, pages.Page{Title: "Node", Nav: "node", Twin: s.link("v1", "status"), Body: s.site.NodePage(st)}, st)
+	return s.render(c, pages.Page{Title: "Node", Nav: "node", Live: true, Twin: s.link("v1", "status"), Body: s.site.NodePage(st)}, st)
 }
 
 func pageAbout(s *Server, c *fiber.Ctx) error {

@@ -18,6 +18,7 @@ import (
 type Site struct {
 	Base          string           // the prefix of every address, such as "/karatum"; "" for none
 	CSS, JS, Icon string           // addresses that change with the content
+	LiveJS        string           // the same, of what a page loads in place of JS where it follows the node
 	Fonts         []string         // the same, of what every page is written in
 	Network       app.NetworkView  // where the node anchors
 	Now           func() time.Time // the clock of relative times
@@ -31,6 +32,7 @@ type Page struct {
 	Module string        // a script beside the site's, "" for none
 	Theme  string        // "light", "dark", or "" for what the system has
 	Pulse  app.PulseView // set by the server, as the theme is
+	Live   bool          // the page follows the node
 	Asks   bool          // the reader may have the page ask an RPC of their choice
 	Body   templ.Component
 }

@@ -27,7 +27,7 @@ func ago(d time.Duration) uint64 { return uint64(noon.Add(-d).UnixMilli()) }
 
 func testSite() *Site {
 	return &Site{
-		Base: "/base", CSS: "/base/static/app.0123.css", JS: "/base/static/app.0123.js", Icon: "/base/static/icon.0123.svg",
+		Base: "/base", CSS: "/base/static/app.0123.css", JS: "/base/static/app.0123.js", LiveJS: "/base/static/live.0123.js", Icon: "/base/static/icon.0123.svg",
 		Network: app.NetworkView{Name: "dev", ChainID: 31337}, Now: func() time.Time { return noon },
 	}
 }
