@@ -48,15 +48,16 @@ func Commands() []cli.Command {
 
 // recording are the settings that all recorders share.
 type recording struct {
-	journal, node, stream, scheme, fsync string
-	interval                             time.Duration
-	discard                              bool
+	journal, node, nodeAddress, stream, scheme, fsync string
+	interval                                          time.Duration
+	discard                                           bool
 	signing
 }
 
 func (r *recording) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&r.journal, "journal", "", "directory of the journal; it stays on this machine")
 	fs.StringVar(&r.node, "node", "", "URL of the node to deliver to; without one the steps wait in the journal")
+	fs.StringVar(&r.nodeAddress, "node-address", "", "address whose key must sign the node's receipts; without it the journal keeps to the key that signed its first one")
 	fs.StringVar(&r.stream, "stream", "main", "begin of the stream's name, drawn when the journal is created")
 	fs.DurationVar(&r.interval, "interval", 120*time.Second, "how long a step waits for others before it is sent")
 	fs.StringVar(&r.scheme, "scheme", string(flight.EIP712), "how batches are signed: eip712 or eip191")
@@ -80,12 +81,19 @@ func (r *recording) open(ctx context.Context, onError func(error)) (*recorder.Re
 	if r.interval < time.Second {
 		errs = append(errs, fmt.Errorf("--interval is %v; the minimum is 1s", r.interval))
 	}
+	var node flight.Address
+	if r.nodeAddress != "" {
+		var err error
+		if node, err = flight.ParseAddress(strings.ToLower(r.nodeAddress)); err != nil {
+			errs = append(errs, fmt.Errorf("--node-address is %q; it must be an address, 0x and 40 hex digits", r.nodeAddress))
+		}
+	}
 	s, err := r.signer()
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, cli.Refuse(err)
 	}
 	rec, err := recorder.Open(ctx, recorder.Options{
-		Journal: r.journal, Signer: s, NodeURL: r.node, Stream: r.stream, Interval: r.interval, Scheme: flight.Scheme(r.scheme),
+		Journal: r.journal, Signer: s, NodeURL: r.node, NodeAddress: node, Stream: r.stream, Interval: r.interval, Scheme: flight.Scheme(r.scheme),
 		Fsync: recorder.Fsync(r.fsync), RetainPlaintext: !r.discard, OnError: onError,
 	})
 	return rec, cli.Refuse(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"karatum/app/cli"
+	"karatum/flight"
 	"karatum/flight/recorder"
 )
 
@@ -36,6 +37,9 @@ func checkJournal(c *cli.Call, dir string) error {
 	}
 	fmt.Fprintf(c.Stdout, "%d files, %d steps, %d batches, %d receipts, %d refused\nstreams: %s\n%d steps wait for a batch\n",
 		r.Segments, r.Steps, r.Batches, r.Receipts, r.Refused, strings.Join(r.Streams, ", "), r.Waiting)
+	if len(r.Nodes) > 0 {
+		fmt.Fprintf(c.Stdout, "receipts are signed by %s\n", joined(r.Nodes))
+	}
 	if r.Torn > 0 {
 		fmt.Fprintf(c.Stdout, "%d bytes follow the last whole line: a crash left them, or a line is being written\n", r.Torn)
 	}
@@ -47,6 +51,14 @@ func checkJournal(c *cli.Call, dir string) error {
 	}
 	fmt.Fprintln(c.Stdout, "the journal is whole")
 	return nil
+}
+
+func joined(addresses []flight.Address) string {
+	var names []string
+	for _, a := range addresses {
+		names = append(names, a.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 func sendJournal(ctx context.Context, c *cli.Call, dir, node string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"karatum/flight"
 	"karatum/flight/merkle"
@@ -14,8 +15,11 @@ import (
 type CheckReport struct {
 	Segments, Steps, Batches, Receipts, Refused int
 	Streams                                     []string // oldest first
-	Waiting                                     uint64   // steps of the last stream in no signed batch
-	Inflight                                    bool     // a signed batch has no answer yet
+	// Nodes are the keys that signed the receipts, oldest first: more than one where
+	// the owner followed the node to a new key.
+	Nodes    []flight.Address
+	Waiting  uint64 // steps of the last stream in no signed batch
+	Inflight bool   // a signed batch has no answer yet
 	// Torn is how many bytes follow the last whole line: a crash's, or of a line
 	// that is being written just now.
 	Torn     int
@@ -118,6 +122,9 @@ func (c *checker) line(r *record) error {
 		c.batch(&r.batch)
 	case "receipt":
 		c.rep.Receipts++
+		if n := r.receipt.Node; !slices.Contains(c.rep.Nodes, n) {
+			c.rep.Nodes = append(c.rep.Nodes, n)
+		}
 		if err := r.receipt.Verify(); err != nil {
 			c.problem("receipt of batch %s: %w", r.receipt.BatchID, err)
 		}

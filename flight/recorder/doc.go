@@ -30,5 +30,6 @@
 // edits it is found out at the next open, at first use of an old segment or by
 // [Check], for every line carries a checksum and the steps are chained. The node
 // is not trusted: it can at most withhold service or make the recorder begin a
-// new stream.
+// new stream. Its receipts count only under one key: the first one that the journal
+// holds, or Options.NodeAddress.
 package recorder

@@ -54,6 +54,26 @@ func (e *StreamChange) Error() string {
 		e.Old, e.New, e.Why, e.Moved)
 }
 
+// A ReceiptKeyError tells OnError of a receipt that is signed by another key than
+// the node's, as far as this journal knows. It does not count: the batch stays in
+// flight and is sent again, and steps go on into the journal.
+type ReceiptKeyError struct {
+	URL     string         // of the node that answered
+	Got     flight.Address // signed the receipt
+	Want    flight.Address // is pinned
+	Journal string         // whose receipts pinned it; empty where Options.NodeAddress did
+}
+
+func (e *ReceiptKeyError) Error() string {
+	by := "NodeAddress (--node-address)"
+	if e.Journal != "" {
+		by = "the receipts in " + e.Journal
+	}
+	return fmt.Sprintf("recorder: the receipt from %s is signed by %s, but %s pins the node's key to %s; it does not count, and the batch is sent again. "+
+		"If the node's operator confirms the new key, or you changed nodes, open the journal with NodeAddress (--node-address) %[2]s; if not, somebody else answers in the node's place",
+		e.URL, e.Got, by, e.Want)
+}
+
 // A NodeError is an answer of the node that is not a receipt.
 type NodeError struct {
 	Status     int    // HTTP status

@@ -74,6 +74,7 @@ type cursor struct {
 	Index    uint64          `json:"index"`              // of the next batch
 	From     uint64          `json:"from"`               // first step in no signed batch
 	PrevHead flight.Hash     `json:"prevHead"`           // hash of the step before that
+	Node     flight.Address  `json:"node,omitzero"`      // signed the last receipt
 	Moved    *moved          `json:"moved,omitempty"`    // of the stream
 	Inflight json.RawMessage `json:"inflight,omitempty"` // signed batch without a definitive answer, maybe of an earlier stream
 }
@@ -242,6 +243,9 @@ func (c *cursor) apply(r *record) error {
 			return fmt.Errorf("%w: an answer to batch %s, which was not sent", errLine, id)
 		}
 		c.Inflight = nil
+		if r.kind == "receipt" {
+			c.Node = r.receipt.Node
+		}
 	default:
 		return fmt.Errorf("%w: a %s line in the middle of a file", errLine, r.kind)
 	}

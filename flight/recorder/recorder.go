@@ -38,6 +38,11 @@ type Options struct {
 	// NodeURL is the node to deliver to, such as http://127.0.0.1:8080. Without one
 	// the steps wait in the journal.
 	NodeURL string
+	// NodeAddress is the address of the key that must sign the node's receipts. Where
+	// it is zero, the last receipt in the journal says it, and the first one is
+	// trusted. Naming another address here is how an owner follows a node to a new
+	// key; a receipt by any other key is a [*ReceiptKeyError] and does not count.
+	NodeAddress flight.Address
 	// Stream begins the stream's name, which is drawn as NAME-<8 random hex> when the
 	// journal is created. Defaults to "main".
 	Stream string
@@ -161,12 +166,23 @@ type Status struct {
 	Batches uint64 // signed, the one in flight included
 	// Inflight is set while a signed batch has no definitive answer.
 	Inflight bool
+	// Node is the address whose receipts count; zero before the first receipt where
+	// Options.NodeAddress does not say it.
+	Node flight.Address
 }
 
 // Status returns how far the recorder is.
 func (r *Recorder) Status() Status {
 	c := r.journal.state()
-	return Status{Stream: c.Stream, Steps: c.Seq, Waiting: c.Seq - c.From, Batches: c.Index, Inflight: c.Inflight != nil}
+	return Status{Stream: c.Stream, Steps: c.Seq, Waiting: c.Seq - c.From, Batches: c.Index, Inflight: c.Inflight != nil, Node: r.pinned(&c)}
+}
+
+// pinned returns the address whose receipts count, or zero where any would.
+func (r *Recorder) pinned(c *cursor) flight.Address {
+	if r.opt.NodeAddress != (flight.Address{}) {
+		return r.opt.NodeAddress
+	}
+	return c.Node
 }
 
 // Flush sends what waits and returns once the node has acknowledged every step

@@ -247,9 +247,10 @@ func (s *segment) check(next *cursor, write bool) (*replay, error) {
 }
 
 // follows reports whether a segment's head c is what the segment before it ends
-// with: the same state, or the beginning of another stream of the same agent.
+// with: the same state, or the beginning of another stream of the same agent. Heads
+// that were written before receipts were pinned name no node.
 func (c *cursor) follows(end *cursor) bool {
-	if c.Agent != end.Agent || !bytes.Equal(c.Inflight, end.Inflight) {
+	if c.Agent != end.Agent || c.Node != end.Node && c.Node != (flight.Address{}) || !bytes.Equal(c.Inflight, end.Inflight) {
 		return false
 	}
 	if c.Stream != end.Stream {

@@ -188,6 +188,9 @@ func (r *Recorder) post(ctx context.Context, c *cursor) error {
 	id := b.ID()
 	receipt, err := r.node.send(ctx, c.Inflight, id)
 	if err == nil {
+		err = r.checkNode(c, receipt)
+	}
+	if err == nil {
 		return r.journal.settle(id, receipt)
 	}
 	var ne *NodeError
@@ -202,6 +205,20 @@ func (r *Recorder) post(ctx context.Context, c *cursor) error {
 		return nil // that stream is left already
 	}
 	return r.leave("the node holds another history of it", b.Header.FromSeq)
+}
+
+// checkNode refuses a receipt that is signed by another key than the pinned one:
+// whoever can answer in the node's place could otherwise promise what nobody keeps.
+func (r *Recorder) checkNode(c *cursor, receipt *flight.Receipt) error {
+	want := r.pinned(c)
+	if want == receipt.Node || want == (flight.Address{}) {
+		return nil
+	}
+	e := &ReceiptKeyError{URL: r.node.base, Got: receipt.Node, Want: want}
+	if r.opt.NodeAddress == (flight.Address{}) {
+		e.Journal = r.opt.Journal
+	}
+	return e
 }
 
 // compare asks the node for the head of the stream before anything is signed.

@@ -28,7 +28,7 @@ func (j *FileJournal) leave(why string, from uint64) (*StreamChange, error) {
 // crash after the guard is written costs one more new stream at the next open.
 func (j *FileJournal) newStream(why string, from uint64) (*StreamChange, error) {
 	old := &j.cur
-	head := cursor{Agent: old.Agent, Stream: j.drawStream(), Inflight: bytes.Clone(old.Inflight)}
+	head := cursor{Agent: old.Agent, Stream: j.drawStream(), Node: old.Node, Inflight: bytes.Clone(old.Inflight)}
 	if n := old.Seq - from; n > 0 {
 		head.Moved = &moved{Stream: old.Stream, From: from, Count: n}
 	}

@@ -28,6 +28,7 @@ import (
 	"strings"
 	"time"
 
+	"karatum/flight"
 	"karatum/flight/recorder"
 )
 
@@ -201,9 +202,13 @@ func (s *server) flush(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) status(w http.ResponseWriter, _ *http.Request) {
 	st := s.rec.Status()
-	answer(w, http.StatusOK, map[string]any{
+	doc := map[string]any{
 		"agent": s.rec.Agent(), "stream": st.Stream, "steps": st.Steps, "waiting": st.Waiting, "batches": st.Batches, "inflight": st.Inflight,
-	})
+	}
+	if st.Node != (flight.Address{}) {
+		doc["node"] = st.Node // signs the receipts that count
+	}
+	answer(w, http.StatusOK, doc)
 }
 
 // A reply is the answer to one step: where it stands, or why it is not recorded.

@@ -71,6 +71,26 @@ func (n *Node) Forget() {
 	n.order = nil
 }
 
+// Address returns the address of the receipt key.
+func (n *Node) Address() flight.Address {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.key.Address()
+}
+
+// Rekey draws another receipt key, as somebody in the node's place would have.
+// Receipts that were given keep their signature.
+func (n *Node) Rekey() error {
+	key, err := flight.NewKey()
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.key = key
+	return nil
+}
+
 // Clone returns a node that holds the same batches, without hooks.
 func (n *Node) Clone() *Node {
 	n.mu.Lock()
