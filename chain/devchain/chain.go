@@ -173,11 +173,13 @@ func (c *Chain) start(o Options, g *core.Genesis) (err error) {
 	c.eth.SetSynced() // otherwise the pool waits for peers
 	c.sealer = newSealer(c.eth, o, c.dead, dir)
 	fs := filters.NewFilterSystem(c.eth.APIBackend, filters.Config{LogCacheSize: 32})
+	w := newWallet(c.accounts)
 	c.node.RegisterAPIs([]rpc.API{
+		{Namespace: "eth", Service: &sendAPI{eth: c.eth, wallet: w, dead: c.dead, client: c.Client}}, // after eth.New's, whose calls it replaces
 		{Namespace: "eth", Service: filters.NewFilterAPI(fs)},
 		{Namespace: "evm", Service: &evmAPI{c.sealer}},
 	})
-	c.node.AccountManager().AddBackend(newWallet(c.accounts))
+	c.node.AccountManager().AddBackend(w)
 	c.node.RegisterLifecycle(c.sealer)
 	if err := c.node.Start(); errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: %s", ErrPortInUse, o.Listen)

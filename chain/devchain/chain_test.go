@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -250,6 +251,16 @@ func TestRevertAndRewind(t *testing.T) {
 	receipt(t, c.Client(), send(t, c, 0))
 }
 
+// A nonce is free again as soon as the rewind has returned.
+func TestSendAfterRewind(t *testing.T) {
+	c := openTest(t, testOptions(t.TempDir()))
+	for range 20 {
+		receipt(t, c.Client(), send(t, c, 0))
+		receipt(t, c.Client(), send(t, c, 1))
+		call[hexutil.Uint64](t, c, "evm_rewind", "0x0")
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	c := openTest(t, testOptions(dir))
@@ -341,6 +352,12 @@ func TestCritIsNoExit(t *testing.T) {
 
 func TestRPCHygiene(t *testing.T) {
 	c := openTest(t, testOptions(t.TempDir()))
+	// A body is sent once the server has asked for it: a server that refuses by the
+	// headers closes the connection, which a client in the middle of a body may see
+	// before the answer.
+	patient := http.DefaultTransport.(*http.Transport).Clone()
+	patient.ExpectContinueTimeout = time.Hour
+	t.Cleanup(patient.CloseIdleConnections)
 	post := func(body, host, contentType string) *http.Response {
 		req, err := http.NewRequestWithContext(t.Context(), "POST", c.URL(), strings.NewReader(body))
 		if err != nil {
@@ -348,7 +365,8 @@ func TestRPCHygiene(t *testing.T) {
 		}
 		req.Host = host
 		req.Header.Set("Content-Type", contentType)
-		res, err := http.DefaultClient.Do(req)
+		req.Header.Set("Expect", "100-continue")
+		res, err := (&http.Client{Transport: patient}).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -440,25 +458,52 @@ func TestUnlockedAccounts(t *testing.T) {
 	}
 }
 
+// A syncBuffer is written by go-ethereum's goroutines while a test reads it.
+type syncBuffer struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
 // Nothing goes to standard error or the default logger; what go-ethereum says
-// reaches the given logger only.
+// reaches the given logger only, one step quieter.
 func TestLogging(t *testing.T) {
-	var buf bytes.Buffer
+	var log syncBuffer
 	previous := slog.Default()
 	o := testOptions(t.TempDir())
-	o.Logger = slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := openTest(t, o)
 	if err := c.Mine(); err != nil {
 		t.Fatal(err)
 	}
+	gethlog.Info("tea is ready")
+	gethlog.Warn("tea is cold", "cups", 2)
+	gethlog.Error("tea is out")
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if slog.Default() != previous {
 		t.Error("the default logger was replaced")
 	}
-	for line := range strings.Lines(buf.String()) {
-		if !strings.Contains(line, `msg="devchain: `) || strings.Contains(line, "level=ERROR") {
+	text := log.String()
+	for _, want := range []string{`level=DEBUG msg="devchain: tea is cold" cups=2`, `level=WARN msg="devchain: tea is out"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log lacks %s:\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, `msg="devchain: `) || strings.Contains(line, "level=ERROR") || strings.Contains(line, "ready") {
 			t.Errorf("unexpected: %s", line)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -17,13 +18,14 @@ import (
 	"github.com/ethereum/go-ethereum/miner"
 )
 
-// retryPause is how long the automatic sealer waits before it asks CanWrite
-// again after a refusal.
+// retryPause is how long the automatic sealer waits before it tries again after
+// CanWrite refused, or building a block failed.
 const retryPause = 250 * time.Millisecond
 
 // A sealer makes the blocks. It stands where a consensus client would.
 type sealer struct {
 	eth      *eth.Ethereum
+	log      *slog.Logger
 	clock    func() uint64
 	canWrite func() error
 	dbDir    string // holds the database's journals
@@ -47,7 +49,7 @@ type sealer struct {
 // new blocks are a second apart until the clock has caught up.
 func newSealer(e *eth.Ethereum, o Options, dead *fuse, dbDir string) *sealer {
 	s := &sealer{
-		eth: e, clock: o.Clock, canWrite: o.CanWrite, dbDir: dbDir, dead: dead,
+		eth: e, log: o.Logger, clock: o.Clock, canWrite: o.CanWrite, dbDir: dbDir, dead: dead,
 		snapshots: map[uint64]blockID{}, quit: make(chan struct{}),
 	}
 	s.finalize(e.BlockChain().CurrentBlock())
@@ -203,7 +205,15 @@ func (s *sealer) rewind(number uint64) error {
 	}
 	s.finalize(bc.CurrentBlock())
 	s.next = 0
-	return syncJournals(s.dbDir)
+	if err := syncJournals(s.dbDir); err != nil {
+		return err
+	}
+	// The pool learns of the new head on a goroutine of its own; until then it would
+	// refuse a transaction whose nonce is free again.
+	if err := s.eth.TxPool().Sync(); err != nil {
+		return fmt.Errorf("devchain: pool: %w", err)
+	}
+	return nil
 }
 
 // Start implements node.Lifecycle: from here on transactions are sealed as they
@@ -239,7 +249,7 @@ func (s *sealer) Stop() error {
 }
 
 func (s *sealer) automine(kick <-chan struct{}) {
-	var retry <-chan time.Time // set while CanWrite refuses
+	var retry <-chan time.Time // set while transactions wait that could not be sealed
 	for {
 		select {
 		case <-s.quit:
@@ -250,9 +260,14 @@ func (s *sealer) automine(kick <-chan struct{}) {
 		case <-retry:
 		}
 		retry = nil
-		if err := s.drain(); errors.Is(err, ErrPaused) {
-			retry = time.After(retryPause)
+		err := s.drain()
+		if err == nil || errors.Is(err, ErrDead) {
+			continue
 		}
+		if !errors.Is(err, ErrPaused) { // which whoever refuses knows
+			s.log.Warn("devchain: no block was made", "err", err)
+		}
+		retry = time.After(retryPause)
 	}
 }
 

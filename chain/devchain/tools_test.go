@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -42,6 +43,7 @@ func TestCast(t *testing.T) {
 	if err := json.Unmarshal([]byte(cast("receipt", sent.TransactionHash, "--json")), &again); err != nil {
 		t.Fatal(err)
 	}
+	chaintest.Receipt(t, chaintest.Dial(t, c.URL()), common.HexToHash(sent.TransactionHash)) // its block is the head
 	if sent != again || sent.Status != "0x1" {
 		t.Errorf("cast send says %+v, cast receipt %+v", sent, again)
 	}

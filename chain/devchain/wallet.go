@@ -5,6 +5,7 @@ import (
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/accounts"
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/event"
@@ -41,13 +42,13 @@ func (w *wallet) Accounts() []accounts.Account {
 }
 
 func (w *wallet) Contains(a accounts.Account) bool {
-	_, err := w.find(a)
+	_, err := w.find(a.Address)
 	return err == nil
 }
 
-func (w *wallet) find(a accounts.Account) (Account, error) {
+func (w *wallet) find(a common.Address) (Account, error) {
 	for _, own := range w.accounts {
-		if own.Address == a.Address {
+		if own.Address == a {
 			return own, nil
 		}
 	}
@@ -77,7 +78,7 @@ func (w *wallet) SignTextWithPassphrase(a accounts.Account, _ string, text []byt
 }
 
 func (w *wallet) sign(a accounts.Account, hash []byte) ([]byte, error) {
-	own, err := w.find(a)
+	own, err := w.find(a.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (w *wallet) sign(a accounts.Account, hash []byte) ([]byte, error) {
 }
 
 func (w *wallet) SignTx(a accounts.Account, tx *types.Transaction, chainID *big.Int) (*types.Transaction, error) {
-	own, err := w.find(a)
+	own, err := w.find(a.Address)
 	if err != nil {
 		return nil, err
 	}
