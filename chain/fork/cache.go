@@ -25,7 +25,8 @@ import (
 const (
 	cacheVersion  = 1
 	cacheSuffix   = ".json.gz"
-	maxBlockBytes = 64 << 20 // of answers kept for one block, uncompressed
+	maxBlockBytes = 64 << 20          // of answers kept for one block, uncompressed
+	maxFileBytes  = 2 * maxBlockBytes // of a file, uncompressed: the keys are escaped there
 )
 
 // A Cache keeps the node's answers about blocks on disk, one file a block, so
@@ -209,8 +210,8 @@ func readFile(path string, v any) bool {
 	if err != nil {
 		return false
 	}
-	raw, err := io.ReadAll(io.LimitReader(z, 2*maxBlockBytes))
-	return err == nil && json.Unmarshal(raw, v) == nil
+	raw, err := io.ReadAll(io.LimitReader(z, maxFileBytes+1))
+	return err == nil && len(raw) <= maxFileBytes && json.Unmarshal(raw, v) == nil
 }
 
 func writeFile(path string, v any) (err error) {
@@ -263,7 +264,7 @@ func (k *Cache) evict(keep string) error {
 		switch name := d.Name(); {
 		case strings.HasPrefix(name, ".new-"):
 			if time.Since(info.ModTime()) > staleAfter {
-				return os.Remove(path)
+				return removed(path)
 			}
 		case strings.HasSuffix(name, cacheSuffix):
 			files = append(files, entry{path, info.Size(), info.ModTime()})
@@ -282,10 +283,18 @@ func (k *Cache) evict(keep string) error {
 		if f.path == keep {
 			continue
 		}
-		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removed(f.path); err != nil {
 			return fmt.Errorf("fork: cache: %w", err)
 		}
 		total -= f.size
+	}
+	return nil
+}
+
+// removed removes a file, which another process may have done before.
+func removed(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package fork
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -258,21 +260,28 @@ func TestCacheFiles(t *testing.T) {
 
 // A file that would unpack to more than is ever kept is as good as none.
 func TestCacheBomb(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "bomb")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := gzip.NewWriter(f)
-	z.Write([]byte(`{"version":1,"answers":{"x":"`))
-	for range 2*maxBlockBytes/(1<<20) + 1 {
-		z.Write(make([]byte, 1<<20))
-	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	var file cacheFile
-	if readFile(path, &file) {
-		t.Error("it was read")
+	for _, tt := range []struct {
+		padding int
+		want    bool
+	}{{0, true}, {maxFileBytes, false}} {
+		path := filepath.Join(t.TempDir(), "bomb")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := gzip.NewWriter(f)
+		_, err = io.WriteString(z, `{"version":1,`)
+		spaces := bytes.Repeat([]byte{' '}, 1<<20)
+		for n := 0; n < tt.padding && err == nil; n += len(spaces) {
+			_, err = z.Write(spaces)
+		}
+		_, err2 := io.WriteString(z, `"answers":{"x":"0x"}}`)
+		if err := errors.Join(err, err2, z.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		var file cacheFile
+		if got := readFile(path, &file); got != tt.want {
+			t.Errorf("with %d bytes of spaces: read %v, want %v", tt.padding, got, tt.want)
+		}
 	}
 }
