@@ -175,7 +175,7 @@ func (c *Chain) start(o Options, g *core.Genesis) (err error) {
 	fs := filters.NewFilterSystem(c.eth.APIBackend, filters.Config{LogCacheSize: 32})
 	w := newWallet(c.accounts)
 	c.node.RegisterAPIs([]rpc.API{
-		{Namespace: "eth", Service: &sendAPI{eth: c.eth, wallet: w, dead: c.dead, client: c.Client}}, // after eth.New's, whose calls it replaces
+		{Namespace: "eth", Service: &sendAPI{eth: c.eth, sealer: c.sealer, wallet: w, client: c.Client}}, // after eth.New's, whose calls it replaces
 		{Namespace: "eth", Service: filters.NewFilterAPI(fs)},
 		{Namespace: "evm", Service: &evmAPI{c.sealer}},
 	})

@@ -19,8 +19,8 @@ import (
 // after the other could be given the same nonce twice.
 type sendAPI struct {
 	eth    *eth.Ethereum
+	sealer *sealer
 	wallet *wallet
-	dead   *fuse
 	client func() *rpc.Client // in process
 
 	mu sync.Mutex // one nonce at a time
@@ -68,20 +68,33 @@ func (a *sendAPI) SendTransaction(ctx context.Context, args json.RawMessage) (co
 	return a.add(tx)
 }
 
-// add returns once the pool counts the transaction's nonce.
+// add returns once the pool counts the transaction's nonce, or the transaction has to
+// wait for another one.
 func (a *sendAPI) add(tx *types.Transaction) (common.Hash, error) {
+	from, err := types.Sender(types.LatestSigner(a.eth.BlockChain().Config()), tx)
+	if err != nil {
+		return common.Hash{}, err
+	}
 	if !tx.Protected() {
 		return common.Hash{}, errUnprotected
 	}
+	pool := a.eth.TxPool()
 	done := make(chan error, 1)
-	go func() { done <- a.eth.TxPool().Add([]*types.Transaction{tx}, true)[0] }()
+	go func() { done <- pool.Add([]*types.Transaction{tx}, true)[0] }()
 	select {
 	case err := <-done:
 		if err != nil {
 			return common.Hash{}, err
 		}
-		return tx.Hash(), nil
-	case <-a.dead.blown: // a parked goroutine may hold the pool
-		return common.Hash{}, a.dead.err()
+	case <-a.sealer.dead.blown: // a parked goroutine may hold the pool
+		return common.Hash{}, a.sealer.dead.err()
 	}
+	// What arrives while the pool moves to a new block stays uncounted until the
+	// sender's earlier transactions are in a block.
+	for pool.PoolNonce(from) <= tx.Nonce() {
+		if block, err := a.sealer.seal(false); err != nil || block == nil {
+			break
+		}
+	}
+	return tx.Hash(), nil
 }
