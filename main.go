@@ -29,6 +29,7 @@ import (
 	"karatum/app"
 	"karatum/app/agentcli"
 	"karatum/app/cli"
+	"karatum/chain/devchain"
 	"karatum/chain/replay"
 	"karatum/flight"
 	"karatum/store"
@@ -169,9 +170,13 @@ func copyCommand(fs *pflag.FlagSet, about string, run func(context.Context, app.
 	dir := fs.String("data", "./karatum-data", about)
 	return func(ctx context.Context, c *cli.Call) error {
 		if len(c.Args) != 1 {
-			return cli.Refusef("name the FILE")
+			return cli.Refusef("name the FILE, such as karatum-backup.db")
 		}
-		return run(ctx, app.BackupOptions{Dir: *dir, File: c.Args[0], Out: c.Stdout})
+		err := run(ctx, app.BackupOptions{Dir: *dir, File: c.Args[0], Out: c.Stdout})
+		if errors.Is(err, os.ErrExist) {
+			return cli.Refusef("%w; nothing is overwritten, so name another", err)
+		}
+		return err
 	}
 }
 
@@ -322,6 +327,9 @@ func start(ctx context.Context, cfg app.Config, logTo io.Writer) (_ *node, err e
 		return nil, err
 	}
 	lock, err := store.LockDir(cfg.Data)
+	if errors.Is(err, store.ErrLocked) {
+		err = fmt.Errorf("%w; stop that process, or name another directory with --data", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -330,6 +338,9 @@ func start(ctx context.Context, cfg app.Config, logTo io.Writer) (_ *node, err e
 		log.Warn(lock.Warning)
 	}
 	ln, err := net.Listen("tcp", cfg.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w; stop what listens there, or name another address, such as --listen 127.0.0.1:0 for any free port", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
@@ -351,6 +362,9 @@ func start(ctx context.Context, cfg app.Config, logTo io.Writer) (_ *node, err e
 	}
 	n.closeLater(st.Close)
 	if n.chains, err = app.OpenChains(ctx, cfg, keys, log); err != nil {
+		if errors.Is(err, devchain.ErrPortInUse) {
+			err = fmt.Errorf("%w; stop what listens there, or name another address, such as --chain-listen 127.0.0.1:0 for any free port", err)
+		}
 		return nil, err
 	}
 	n.closeLater(n.chains.Close)

@@ -83,8 +83,13 @@ func (p *Program) Run(ctx context.Context, args []string, c Call) error {
 	if len(args) == 0 {
 		return errors.Join(p.usage(c.Stderr), Refusef("name a command"))
 	}
-	if slices.Contains([]string{"help", "-h", "--help"}, args[0]) {
+	switch {
+	case slices.Contains([]string{"help", "-h", "--help"}, args[0]) && len(args) == 1:
 		return p.usage(c.Stdout)
+	case args[0] == "help":
+		args = []string{args[1], "--help"}
+	case args[0] == "--version":
+		args = []string{"version"}
 	}
 	i := slices.IndexFunc(p.Commands, func(cmd Command) bool { return cmd.Name == args[0] })
 	if i < 0 {
@@ -97,7 +102,7 @@ func (p *Program) Run(ctx context.Context, args []string, c Call) error {
 	if err := parse(fs, args[1:]); errors.Is(err, pflag.ErrHelp) {
 		return p.help(c.Stdout, cmd, fs)
 	} else if err != nil {
-		return Refuse(err)
+		return Refusef("%w; see %s %s --help", err, p.Name, cmd.Name)
 	}
 	if fs.NArg() > cmd.MaxArgs {
 		return Refusef("%s does not take %q; see %s %s --help", cmd.Name, fs.Arg(cmd.MaxArgs), p.Name, cmd.Name)
@@ -137,11 +142,15 @@ func (p *Program) usage(w io.Writer) error {
 	return err
 }
 
+// flagTypes say how flags are given, in place of pflag's types and as long, so that
+// the columns stay.
+var flagTypes = strings.NewReplacer(" stringArray ", " string...   ", "[=true|false]", "             ")
+
 func (p *Program) help(w io.Writer, c *Command, fs *pflag.FlagSet) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n\nUsage: %s %s [flags]\n", p.Name, c.Name, c.About, p.Name, strings.TrimSpace(c.Name+" "+c.Args))
 	if fs.HasFlags() {
-		fmt.Fprintf(&b, "\nFlags:\n%s", fs.FlagUsagesWrapped(100))
+		fmt.Fprintf(&b, "\nFlags:\n%s", flagTypes.Replace(fs.FlagUsagesWrapped(100)))
 	}
 	fmt.Fprintf(&b, "\nExamples:\n  %s\n\n%s\n", strings.Join(c.Examples, "\n  "), exitCodes)
 	_, err := io.WriteString(w, b.String())
