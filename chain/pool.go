@@ -207,7 +207,7 @@ func (p *pool) Batch(ctx context.Context, calls []*BatchCall) {
 		hosts = p.hedged(ctx, h, hosts, calls)
 		var left []*BatchCall
 		for _, call := range calls {
-			if call.Err != nil && passOn(call.Err) {
+			if call.unserved() {
 				call.Err = telling(failures[call], call.Err)
 				failures[call] = call.Err
 				left = append(left, call)
@@ -246,18 +246,35 @@ func (p *pool) hedged(ctx context.Context, h *host, others []*host, calls []*Bat
 		select {
 		case got := <-done:
 			open--
-			if open > 0 && slices.ContainsFunc(got, func(c BatchCall) bool { return c.Err != nil && passOn(c.Err) }) {
-				continue // the other one may do better
+			merge(calls, got)
+			if open == 0 || !slices.ContainsFunc(calls, (*BatchCall).unserved) {
+				return others
 			}
-			for i := range got {
-				*calls[i] = got[i]
-			}
-			return others
 		case <-timer.C:
 			if i := slices.IndexFunc(others, (*host).idle); i >= 0 && p.mayHedge.spend() {
 				ask(others[i])
 				others = slices.Delete(slices.Clone(others), i, i+1)
 			}
+		}
+	}
+}
+
+// unserved reports a call that has no outcome yet, or a failure that another node
+// may not have.
+func (c *BatchCall) unserved() bool {
+	return c.Result == nil && c.Err == nil || c.Err != nil && passOn(c.Err)
+}
+
+// merge takes over what a host made of the calls, except where another one has
+// served them.
+func merge(calls []*BatchCall, got []BatchCall) {
+	for i, c := range calls {
+		switch {
+		case !c.unserved():
+		case got[i].unserved():
+			c.Err = telling(c.Err, got[i].Err)
+		default:
+			*c = got[i]
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 // A farm is nodes that count what they are asked. Each answers every method with
 // its own name, or as its handler says.
 type farm struct {
+	t    *testing.T
 	urls []string
 	mu   sync.Mutex // guards asked
 	// asked is the methods that each node was asked for, a batch in brackets.
@@ -40,16 +41,16 @@ func (f *farm) seen(i int) []string {
 	return slices.Clone(f.asked[i])
 }
 
-// await returns when the node has been asked n times.
+// await returns when the node has been asked n times, or the test is over.
 func (f *farm) await(i, n int) {
-	for len(f.seen(i)) < n {
+	for len(f.seen(i)) < n && f.t.Context().Err() == nil {
 		runtime.Gosched()
 	}
 }
 
 func newFarm(t *testing.T, servers ...func(i int, f *farm, w http.ResponseWriter, r *http.Request)) *farm {
 	t.Helper()
-	f := &farm{asked: make([][]string, len(servers))}
+	f := &farm{t: t, asked: make([][]string, len(servers))}
 	for i, serve := range servers {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(i, f, w, r) }))
 		t.Cleanup(s.Close)
@@ -345,6 +346,42 @@ func TestHedgeThatFails(t *testing.T) {
 	}
 	if a, b := len(f.seen(0)), len(f.seen(1)); a != 1 || b != 1 {
 		t.Errorf("the nodes were asked %d and %d times", a, b)
+	}
+}
+
+// One node serves some calls and the other fails: what was served stays, in whatever
+// order the two answer.
+func TestHedgeKeepsWhatWasServed(t *testing.T) {
+	some := answering(0, func(method string) (any, map[string]any) {
+		if method == "pruned" {
+			return nil, map[string]any{"code": 4444, "message": "pruned history unavailable"}
+		}
+		return "0x2", nil
+	})
+	f := newFarm(t, func(i int, f *farm, w http.ResponseWriter, r *http.Request) {
+		f.await(1, 1) // else it would not be hedged
+		some(i, f, w, r)
+	}, status(http.StatusServiceUnavailable))
+	c := dialAll(t, f, Options{HedgeAfter: time.Millisecond})
+	calls := []BatchCall{{Method: "eth_blockNumber"}, {Method: "pruned"}}
+	c.Batch(t.Context(), calls)
+	if calls[0].Err != nil || string(calls[0].Result) != `"0x2"` || !errors.Is(calls[1].Err, ErrPruned) {
+		t.Errorf("%s, %v and %v", calls[0].Result, calls[0].Err, calls[1].Err)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	served, away := BatchCall{Result: json.RawMessage(`"0x2"`)}, BatchCall{Err: ErrUnavailable}
+	pruned, refused := BatchCall{Err: ErrPruned}, BatchCall{Err: ErrRPC}
+	for _, tt := range []struct{ first, then, want BatchCall }{
+		{served, away, served}, {away, served, served}, {refused, served, refused}, {away, refused, refused},
+		{away, pruned, pruned}, {pruned, away, pruned}, {BatchCall{}, away, away}, {BatchCall{}, served, served},
+	} {
+		got := tt.first
+		merge([]*BatchCall{&got}, []BatchCall{tt.then})
+		if string(got.Result) != string(tt.want.Result) || got.Err != tt.want.Err {
+			t.Errorf("%+v, then %+v: %+v, want %+v", tt.first, tt.then, got, tt.want)
+		}
 	}
 }
 

@@ -60,6 +60,7 @@ func newHTTP(raw string, o Options) (*httpTransport, error) {
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 64 << 10
+	t.MaxIdleConnsPerHost = o.InFlight // the default of 2 has the others dial anew for each exchange
 	h := &httpTransport{
 		url:     u.String(),
 		limits:  newLimits(o),
