@@ -74,7 +74,7 @@ func (a *App) disclose(ctx context.Context, body []byte, publish bool) (StepView
 	defer cancel()
 	// A failure leaves the step unverifiable with its reason, and the recheck job
 	// in place: the disclosure itself is taken.
-	if err := a.recheckTx(look, row.ChainID, *row.TxHash); err != nil {
+	if err := a.lookNow(look, row); err != nil {
 		a.log.WarnContext(ctx, "verdict put off", "chain", row.ChainID, "tx", row.TxHash, "err", err)
 	}
 	return a.Step(ctx, r.StepHash)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
+	"golang.org/x/time/rate"
 
 	"karatum/chain"
 	"karatum/chain/contracts"
@@ -350,6 +351,53 @@ func TestRecheckGivesUp(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Opening one more step of a transaction that many steps name judges that step alone;
+// the recheck job judges all of them.
+func TestManyStepsOfOneTransaction(t *testing.T) {
+	r := newRig(t, nil)
+	r.app.lookups = rate.NewLimiter(rate.Inf, 0)
+	a := newAuthor(t, "main")
+	missing := flight.Keccak256([]byte("never"))
+	for range recheckSteps + 2 {
+		a.step(t, &flight.Claim{Kind: flight.ClaimTxSuccess}, 31337, &missing)
+	}
+	b := a.batch(t, flight.EIP712)
+	r.mustIngest(b)
+	var views []StepView
+	for seq := range uint64(len(a.steps)) {
+		r.shift.Add(int64(time.Second)) // so that each look has a time of its own
+		v, err := r.app.Disclose(t.Context(), a.disclose(t, b, seq, "claim"), false)
+		if err != nil || v.Verdict.Reason != flight.TxNotFound {
+			t.Fatalf("step %d: %+v, %v", seq, v.Verdict, err)
+		}
+		views = append(views, v)
+	}
+	at := func(seq int) uint64 {
+		t.Helper()
+		v, err := r.app.Step(t.Context(), views[seq].StepHash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Verdict.At
+	}
+	if got, want := at(0), at(lookSteps-1); got != want {
+		t.Errorf("the first step was judged at %d, want with the last of a few at %d", got, want)
+	}
+	if first, last := at(0), at(len(views)-1); first >= last {
+		t.Errorf("the first step was judged at %d, the last at %d: one step more judges all", first, last)
+	}
+	r.shift.Add(int64(8 * time.Hour))
+	before := r.app.nowMs()
+	if note, err := r.app.recheckDue(t.Context()); !strings.HasPrefix(note, "1 of 1 ") || err != nil {
+		t.Fatalf("the run: %q, %v", note, err)
+	}
+	for seq := range views {
+		if at(seq) < before {
+			t.Fatalf("step %d was not judged again", seq)
+		}
 	}
 }
 

@@ -31,6 +31,8 @@ const (
 	recheckFirst  = time.Minute
 	recheckMost   = 6 * time.Hour
 	recheckBatch  = 200 // jobs of one run, shared fairly among agents
+	recheckSteps  = 128 // judged in one go
+	lookSteps     = 16  // of one transaction that are judged while somebody waits
 	chainPatience = 3   // failed calls in a row before a chain rests for the run
 	lateBlock     = time.Hour
 )
@@ -47,13 +49,56 @@ type facts struct {
 }
 
 // recheckTx asks the chain about one transaction and sets the verdicts of every
-// stored step that names it. The error says why the chain could not be asked; steps
-// without a verdict are then unverifiable with that reason, and the job stays.
+// stored step that names it, a part at a time, so that others can write in between. The
+// error says why the chain could not be asked; steps without a verdict are then
+// unverifiable with that reason, and the job stays.
 func (a *App) recheckTx(ctx context.Context, chainID uint64, hash flight.Hash) error {
 	f, askErr := a.ask(ctx, chainID, hash)
+	ctx = context.WithoutCancel(ctx)
+	for mark, more := uint64(0), true; more; {
+		var last uint64
+		err := a.judgeSteps(ctx, f, func(tx *store.Tx) (steps []store.Step, err error) {
+			if steps, last, err = tx.StepsOfTx(ctx, chainID, hash, mark, recheckSteps); err != nil {
+				return nil, err
+			}
+			if more = len(steps) == recheckSteps; more {
+				return steps, nil
+			}
+			return steps, a.reschedule(ctx, tx, chainID, hash, f.final)
+		})
+		if err != nil {
+			return errors.Join(askErr, err)
+		}
+		mark = last
+	}
+	return askErr
+}
+
+// lookNow is recheckTx for a step that was just opened. Where many steps name its
+// transaction only that one is judged: the others, whoever opened them, are left to the
+// recheck job, so that opening one more costs no more than opening the first.
+func (a *App) lookNow(ctx context.Context, row *store.Step) error {
+	f, askErr := a.ask(ctx, row.ChainID, *row.TxHash)
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(askErr, a.judgeSteps(ctx, f, func(tx *store.Tx) ([]store.Step, error) {
+		steps, _, err := tx.StepsOfTx(ctx, row.ChainID, *row.TxHash, 0, lookSteps+1)
+		if err != nil {
+			return nil, err
+		}
+		if len(steps) <= lookSteps {
+			return steps, a.reschedule(ctx, tx, row.ChainID, *row.TxHash, f.final)
+		}
+		s, err := tx.Step(ctx, row.Hash)
+		return []store.Step{s}, err
+	}))
+}
+
+// judgeSteps sets the verdicts of the steps that find returns, and tells what changed
+// once it is stored.
+func (a *App) judgeSteps(ctx context.Context, f facts, find func(*store.Tx) ([]store.Step, error)) error {
 	var changed []Event
-	err := a.store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
-		steps, err := tx.StepsOfTx(ctx, chainID, hash)
+	err := a.store.Update(ctx, func(tx *store.Tx) error {
+		steps, err := find(tx)
 		if err != nil {
 			return err
 		}
@@ -74,12 +119,12 @@ func (a *App) recheckTx(ctx context.Context, chainID uint64, hash flight.Hash) e
 				changed = append(changed, verdictEvent(&steps[i], v.Verdict, tx.Now()))
 			}
 		}
-		return a.reschedule(ctx, tx, chainID, hash, f.final)
+		return nil
 	})
 	if err == nil {
 		a.events.Publish(changed...)
 	}
-	return errors.Join(askErr, outward(err))
+	return outward(err)
 }
 
 func verdictEvent(s *store.Step, v flight.Verdict, now uint64) Event {

@@ -229,7 +229,7 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 		drop(tx.OpenEpochs(ctx)), drop(tx.EpochMembers(ctx, 1)), drop(tx.EpochEvents(ctx, 1)), drop(tx.EpochTxs(ctx, 1)), drop(tx.GasSince(ctx, 1)),
 		func() error { _, _, err := tx.HighestOpenNonce(ctx, 1, agent); return err }(),
 		drop(tx.Step(ctx, hash)), drop(tx.StepAt(ctx, agent, "a", 1)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)), drop3(tx.Steps(ctx, agent, "", p)), drop3(tx.Steps(ctx, agent, flight.Confirmed, p)), drop3(tx.StreamSteps(ctx, agent, "a", p)),
-		drop(tx.StepsOfTx(ctx, 1, hash)), drop(tx.Tallies(ctx, agent)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)),
+		func() error { _, _, err := tx.StepsOfTx(ctx, 1, hash, 0, 9); return err }(), drop(tx.Tallies(ctx, agent)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)),
 		drop(tx.FinalBlockBelow(ctx, 1, 9)), drop(tx.FinalTxsOff(ctx, 1, 9, hash, 9)),
 		drop(tx.Recheck(ctx, 1, hash)), drop(tx.RecheckOpen(ctx, agent)), drop(tx.DueRechecks(ctx, 1<<50, 9)),
 		drop(tx.Replay(ctx, 1, hash, "full")), drop(tx.ReplayOf(ctx, 1, hash)), drop(tx.ReplaysOpen(ctx)),

@@ -340,6 +340,50 @@ func TestUpsertStep(t *testing.T) {
 }
 
 // TestTallies draws verdicts and compares the counters with a recount.
+// A page of steps ends early where much is kept open of them, and loses none.
+func TestStepPagesAreBounded(t *testing.T) {
+	s, ctx, agent := fresh(t), t.Context(), testAgent(1)
+	put(t, s, testBatch(1, "a", 0))
+	sizes := []int{pageBytes, 10, pageBytes / 2, 0, 0, pageBytes / 2, pageBytes / 2, pageBytes + 9, 0, 3 * pageBytes}
+	for seq, n := range sizes {
+		st := testStep(1, uint64(seq), 0, "", nil)
+		if n > 0 {
+			st.ClaimKind, st.Claim = "other", make([]byte, n)
+		}
+		update(t, s, func(tx *Tx) error { return tx.UpsertStep(ctx, st) })
+	}
+	for name, page := range map[string]func(*ReadTx, Page) ([]Step, string, error){
+		"of a key":    func(tx *ReadTx, p Page) ([]Step, string, error) { return tx.Steps(ctx, agent, "", p) },
+		"of a stream": func(tx *ReadTx, p Page) ([]Step, string, error) { return tx.StreamSteps(ctx, agent, "a", p) },
+	} {
+		got, parts := map[uint64]int{}, 0
+		for p := (Page{Limit: 9}); parts == 0 || p.Cursor != ""; parts++ {
+			read(t, s, func(tx *ReadTx) error {
+				steps, next, err := page(tx, p)
+				p.Cursor = next
+				bytes, last := 0, 0
+				for _, st := range steps {
+					if got[st.Seq] = len(st.Claim); len(st.Claim) > 0 {
+						bytes, last = bytes+len(st.Claim), len(st.Claim)
+					}
+				}
+				if len(steps) == 0 || bytes-last > pageBytes {
+					t.Errorf("%s: a part of %d steps with %d bytes open", name, len(steps), bytes)
+				}
+				return err
+			})
+		}
+		for seq, n := range sizes {
+			if have, ok := got[uint64(seq)]; !ok || have != n {
+				t.Errorf("%s: step %d has %d bytes open, listed %v; want %d", name, seq, have, ok, n)
+			}
+		}
+		if parts < 4 {
+			t.Errorf("%s: %d parts", name, parts)
+		}
+	}
+}
+
 func TestTallies(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()

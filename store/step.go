@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 
@@ -115,8 +116,13 @@ func (r *ReadTx) stepWhere(ctx context.Context, where string, args ...any) (Step
 	return steps[0], nil
 }
 
+// pageBytes bounds what is kept open of the steps of one page, but for one of them:
+// a claim may be 1 MiB, and a page holds what it shows in memory several times.
+const pageBytes = 1 << 20
+
 // Steps lists the opened steps of a key, the last opened first: all where state is
-// empty, else those with that verdict. An unknown key is an empty list.
+// empty, else those with that verdict. A page ends early once what is kept open of its
+// steps is over 1 MiB. An unknown key is an empty list.
 func (r *ReadTx) Steps(ctx context.Context, agent flight.Address, state flight.State, p Page) ([]Step, string, error) {
 	below, err := p.below()
 	if err != nil {
@@ -126,8 +132,20 @@ func (r *ReadTx) Steps(ctx context.Context, agent flight.Address, state flight.S
 	if state != "" {
 		where, args = where+` AND t.state = ?`, append(args, string(state))
 	}
-	rows, err := r.steps(ctx, where+` AND t.id < ? ORDER BY t.id DESC LIMIT ?`, append(args, below, p.limit()+1)...)
-	rows, next := page(rows, p.limit(), func(t Step) string { return cursor(t.id) })
+	return r.stepPage(ctx, p, func(t Step) string { return cursor(t.id) }, where+` AND t.id < ? ORDER BY t.id DESC LIMIT ?`, append(args, below, p.limit()+1)...)
+}
+
+// stepPage reads the steps of a page, of which it asks for one more.
+func (r *ReadTx) stepPage(ctx context.Context, p Page, key func(Step) string, where string, args ...any) ([]Step, string, error) {
+	rows, err := list(ctx, r, scanStep, selectStep+where, args...)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, next := page(rows, p.limit(), key)
+	n, err := r.openings(ctx, rows, pageBytes)
+	if n < len(rows) {
+		rows, next = rows[:n], key(rows[n-1])
+	}
 	return rows, next, err
 }
 
@@ -138,22 +156,26 @@ func (r *ReadTx) StepsWith(ctx context.Context, agent flight.Address, state flig
 	return n, err
 }
 
-// StreamSteps lists the opened steps of a stream by number.
+// StreamSteps lists the opened steps of a stream by number. A page ends early as one
+// of [ReadTx.Steps] does.
 func (r *ReadTx) StreamSteps(ctx context.Context, agent flight.Address, stream string, p Page) ([]Step, string, error) {
 	after, err := p.above()
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err := r.steps(ctx, ` WHERE t.stream_id = (SELECT id FROM stream WHERE agent_id = (SELECT id FROM agent WHERE address = ?) AND name = ?)
+	return r.stepPage(ctx, p, func(t Step) string { return cursor(t.Seq) }, ` WHERE t.stream_id = (SELECT id FROM stream WHERE agent_id = (SELECT id FROM agent WHERE address = ?) AND name = ?)
 		AND t.seq > ? ORDER BY t.seq LIMIT ?`, agent[:], stream, after, p.limit()+1)
-	rows, next := page(rows, p.limit(), func(t Step) string { return cursor(t.Seq) })
-	return rows, next, err
 }
 
-// StepsOfTx returns the opened steps of all keys that name a transaction, the
-// first opened first.
-func (r *ReadTx) StepsOfTx(ctx context.Context, chainID uint64, txHash flight.Hash) ([]Step, error) {
-	return r.steps(ctx, ` WHERE t.chain_id = ? AND t.tx_hash = ? ORDER BY t.id`, chainID, txHash[:])
+// StepsOfTx returns opened steps of all keys that name a transaction, the first opened
+// first: at most limit of those after the mark that the call before returned, 0 for the
+// first. Anybody can open steps that name the same one.
+func (r *ReadTx) StepsOfTx(ctx context.Context, chainID uint64, txHash flight.Hash, after uint64, limit int) (steps []Step, mark uint64, err error) {
+	steps, err = r.steps(ctx, ` WHERE t.tx_hash = ? AND t.chain_id = ? AND t.id > ? ORDER BY t.id LIMIT ?`, txHash[:], chainID, after, limit)
+	if n := len(steps); n > 0 {
+		after = steps[n-1].id
+	}
+	return steps, after, err
 }
 
 // steps reads steps and what is kept open of them.
@@ -162,29 +184,47 @@ func (r *ReadTx) steps(ctx context.Context, where string, args ...any) ([]Step, 
 	if err != nil || len(steps) == 0 {
 		return nil, err
 	}
-	return steps, r.openings(ctx, steps)
+	_, err = r.openings(ctx, steps, math.MaxInt)
+	return steps, err
 }
 
-// openings reads what is kept open of steps, all of them in one statement.
-func (r *ReadTx) openings(ctx context.Context, steps []Step) error {
-	of := make(map[uint64]*Step, len(steps))
+// errEnough ends a statement whose further rows are not wanted.
+var errEnough = errors.New("store: enough")
+
+// openings reads what is kept open of steps, all of them in one statement, and returns
+// of how many: those before the first that it came to with more than most bytes read.
+func (r *ReadTx) openings(ctx context.Context, steps []Step, most int) (n int, err error) {
+	if len(steps) == 0 {
+		return 0, nil
+	}
+	of := make(map[uint64]int, len(steps))
 	ids := []byte{'['}
 	for i := range steps {
-		of[steps[i].id] = &steps[i]
+		of[steps[i].id] = i
 		ids = strconv.AppendUint(ids, steps[i].id, 10)
 		ids = append(ids, ',')
 	}
 	ids[len(ids)-1] = ']'
-	return r.each(ctx, func(s scanner) error {
+	bytes, at := 0, 0 // read, and of which step
+	err = r.each(ctx, func(s scanner) error {
 		var id uint64
 		var field string
 		var doc []byte
 		if err := s.Scan(num(&id), &field, &doc); err != nil {
 			return err
 		}
-		of[id].open(field, doc)
+		if of[id] != at && bytes > most {
+			n = of[id]
+			return errEnough
+		}
+		at, bytes = of[id], bytes+len(doc)
+		steps[at].open(field, doc)
 		return nil
-	}, `SELECT o.step_id, o.field, o.doc FROM json_each(?) j CROSS JOIN opening o ON o.step_id = j.value`, string(ids))
+	}, `SELECT o.step_id, o.field, o.doc FROM json_each(?) j CROSS JOIN opening o ON o.step_id = j.value`, string(ids)) // json_each keeps the order
+	if errors.Is(err, errEnough) {
+		return n, nil
+	}
+	return len(steps), err
 }
 
 func (t *Step) open(field string, doc []byte) {
