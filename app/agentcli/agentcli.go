@@ -37,8 +37,8 @@ func Commands() []cli.Command {
 		{Name: "disclose", About: "open chosen fields of one recorded step", Setup: discloseCommand,
 			Examples: []string{"karatum disclose --journal ./journal --step main/104 --reveal claim --out step.json",
 				"karatum disclose --journal ./journal --step main/104 --reveal claim,args --post --node http://127.0.0.1:8080"}},
-		{Name: "journal", Args: "check|send DIR", MaxArgs: 2, About: "check every line, batch and receipt of a journal, or deliver its batches again", Setup: journalCommand,
-			Examples: []string{"karatum journal check ./journal", "karatum journal send ./journal --node http://127.0.0.1:8080"}},
+		{Name: "journal", Args: "check|send JOURNAL", MaxArgs: 2, About: "check every line, batch and receipt of a journal (a directory, or an SDK's file), or deliver its batches again", Setup: journalCommand,
+			Examples: []string{"karatum journal check ./journal", "karatum journal check ./trader.jsonl", "karatum journal send ./journal --node http://127.0.0.1:8080"}},
 		{Name: "replay", About: "execute a mined transaction again, on proved state, and compare", Setup: replayCommand,
 			Examples: []string{"karatum replay --rpc-url http://127.0.0.1:8545 --tx 0xHASH",
 				"karatum replay --rpc-url https://rpc.example --rpc-url https://other.example --tx 0xHASH --claim claim.json --json",
@@ -114,7 +114,7 @@ func reporter(w io.Writer) func(error) {
 	return func(err error) {
 		fmt.Fprintln(w, "karatum:", err)
 		if errors.Is(err, recorder.ErrNodeBehind) {
-			fmt.Fprintln(w, "karatum: to deliver them again: karatum journal send DIR --node URL")
+			fmt.Fprintln(w, "karatum: to deliver them again: karatum journal send JOURNAL --node URL")
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func discloseCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
-	journal := fs.String("journal", "", "directory of the journal")
+	journal := fs.String("journal", "", "directory of the journal, or the file of an SDK's")
 	step := fs.String("step", "", "the step as STREAM/NUMBER; STREAM may leave out the random part")
 	reveal := fs.StringSlice("reveal", nil, "fields to open: prompt, args, result, claim; none shows only that the step is in its batch")
 	out := fs.String("out", "", "file for the bundle; standard output where empty and not posted")
@@ -29,7 +29,7 @@ func discloseCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 		stream, seq, err := parseStep(*step)
 		errs := []error{err}
 		if *journal == "" {
-			errs = append(errs, errors.New("--journal is empty; name a directory"))
+			errs = append(errs, errors.New("--journal is empty; name a directory, or the file of an SDK"))
 		}
 		for _, f := range *reveal {
 			if !slices.Contains(flight.Fields, f) {

@@ -26,7 +26,7 @@ func journalCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 				return sendJournal(ctx, c, c.Args[1], *node)
 			}
 		}
-		return cli.Refusef("say karatum journal check DIR, or karatum journal send DIR --node URL")
+		return cli.Refusef("say karatum journal check JOURNAL, or karatum journal send JOURNAL --node URL")
 	}
 }
 
@@ -35,8 +35,12 @@ func checkJournal(c *cli.Call, dir string) error {
 	if err != nil {
 		return cli.Refuse(err)
 	}
-	fmt.Fprintf(c.Stdout, "%d files, %d steps, %d batches, %d receipts, %d refused\nstreams: %s\n%d steps wait for a batch\n",
-		r.Segments, r.Steps, r.Batches, r.Receipts, r.Refused, strings.Join(r.Streams, ", "), r.Waiting)
+	files := "1 file"
+	if r.Segments != 1 {
+		files = fmt.Sprint(r.Segments, " files")
+	}
+	fmt.Fprintf(c.Stdout, "%s, %d steps, %d batches, %d receipts, %d refused\nstreams: %s\n%d steps wait for a batch\n",
+		files, r.Steps, r.Batches, r.Receipts, r.Refused, strings.Join(r.Streams, ", "), r.Waiting)
 	if len(r.Nodes) > 0 {
 		fmt.Fprintf(c.Stdout, "receipts are signed by %s\n", joined(r.Nodes))
 	}

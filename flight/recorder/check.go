@@ -30,7 +30,11 @@ type CheckReport struct {
 // steps, the root and signature of every batch, every receipt's signature, and
 // the indexes. Memory is that of one file and of 32 bytes for each unsigned step.
 // The error is about reading; damage is listed in the report.
+// The file of an SDK counts as one segment.
 func Check(dir string) (*CheckReport, error) {
+	if isFile(dir) {
+		return checkSDKFile(dir)
+	}
 	segs, torn, err := listSegments(dir)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,9 @@ var (
 	// ErrDamaged reports a journal with damage before its end. Nothing is repaired:
 	// what stands there was signed, and going on could contradict it.
 	ErrDamaged = errors.New("recorder: the journal is damaged in the middle; restore it, or move it away to begin a new one")
+	// ErrNotJournal reports a path that is no journal, or not one that can be
+	// written here.
+	ErrNotJournal = errors.New("recorder: not a journal")
 	// ErrTorn reports a line that a crash left unfinished at the journal's end. It
 	// was cut off; every line before it is intact.
 	ErrTorn = errors.New("recorder: the journal's last line was torn and is cut off")

@@ -89,6 +89,9 @@ func OpenJournal(dir string, opt JournalOptions) (*FileJournal, error) {
 	if err := flight.CheckStream(opt.Name + "-00000000"); err != nil {
 		return nil, fmt.Errorf("recorder: stream name %q: %w", opt.Name, err)
 	}
+	if isFile(dir) {
+		return nil, fmt.Errorf("%w: %s is a file, maybe of an SDK, which alone can go on with it; name a directory", ErrNotJournal, dir)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func TestKill(t *testing.T) {
 		if _, err := fmt.Sscan(line, &hash, &seq); err != nil {
 			continue // the line was cut by the kill
 		}
-		if rec, err := rd.step(last.Stream, seq); err != nil || rec.hash.String() != hash {
+		if rec, err := rd.src.step(last.Stream, seq); err != nil || rec.hash.String() != hash {
 			t.Errorf("step %d is %s, %v; want %s", seq, rec.hash, err, hash)
 		}
 	}

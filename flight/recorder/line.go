@@ -97,7 +97,7 @@ type segmentLine struct {
 // A record is one parsed line; only the fields of its kind are set.
 type record struct {
 	kind    string
-	n       uint64
+	n       uint64 // of a segment; of an SDK's receipt the batch's index
 	state   cursor
 	step    flight.Step
 	hash    flight.Hash
@@ -192,6 +192,11 @@ func (r *record) readStep(line []byte) error {
 	if err != nil {
 		return err
 	}
+	return r.stepFrom(v, "open")
+}
+
+// stepFrom reads a step line whose openings stand under the key.
+func (r *record) stepFrom(v canon.Value, openings string) (err error) {
 	hash, _ := v.Get("hash")
 	if r.hash, err = flight.ParseHash(hash.Str); err != nil {
 		return err
@@ -203,7 +208,7 @@ func (r *record) readStep(line []byte) error {
 	if r.step.Hash() != r.hash {
 		return errors.New("the step's hash is another")
 	}
-	open, _ := v.Get("open")
+	open, _ := v.Get(openings)
 	for _, m := range open.Obj {
 		salt, _ := m.Value.Get("salt")
 		o := flight.Opening{Field: m.Key}

@@ -110,7 +110,8 @@ func (l *life) restore(t *rapid.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := writeGuard(l.dir, rd.last.Stream, int64(rd.last.Index)-1); err != nil {
+		last := rd.src.(*segments).last
+		if err := writeGuard(l.dir, last.Stream, int64(last.Index)-1); err != nil {
 			t.Fatal(err)
 		}
 	}

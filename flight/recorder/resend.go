@@ -37,19 +37,10 @@ func Resend(ctx context.Context, dir, nodeURL string, client *http.Client, wait 
 		return nil, err
 	}
 	rep := new(ResendReport)
-	for i := range rd.segs {
-		batches, err := rd.segs[i].batches()
-		if err != nil {
-			return rep, err
-		}
-		for _, b := range batches {
-			rep.Batches++
-			if err := rep.send(ctx, n, &b, wait); err != nil {
-				return rep, err
-			}
-		}
-	}
-	return rep, nil
+	return rep, rd.src.batches(func(b *signed) error {
+		rep.Batches++
+		return rep.send(ctx, n, b, wait)
+	})
 }
 
 // A signed is a batch as it stands in the journal.

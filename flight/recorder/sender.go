@@ -246,7 +246,7 @@ func (r *Recorder) delivered(stream string, head *nodeHead) bool {
 	if err != nil {
 		return false
 	}
-	b, err := rd.batch(stream, head.ToSeq)
+	b, err := rd.src.batch(stream, head.ToSeq)
 	return err == nil && b.ID() == head.BatchID
 }
 
