@@ -37,7 +37,9 @@ type Options struct {
 	Log    string   // file that takes the log; defaults to node.log beside the data directory
 }
 
-const childPatience = 30 * time.Second
+// childPatience bounds a start. It takes a second; on a machine where everything else
+// runs too, many.
+const childPatience = 3 * time.Minute
 
 // The lines of what serve prints by which a child finds its way; package app
 // prints them.
@@ -81,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Child, error) {
 	case <-ctx.Done():
 	}
 	c.Kill()
-	return nil, fmt.Errorf("the node did not start: %w: %s", errors.Join(c.err, ctx.Err()), c.LogTail())
+	return nil, fmt.Errorf("load: the node did not start: %w: %s", errors.Join(c.err, context.Cause(ctx)), c.LogTail())
 }
 
 // watch reads what serve prints, signals once it is all there, and waits for the
@@ -97,14 +99,19 @@ func (c *Child) watch(out io.Reader, ready chan<- bool) {
 			c.ChainURL = firstWord(at)
 		}
 		if strings.HasPrefix(text, screenEnd) {
-			ready <- true
+			tell(ready, true)
 		}
 	}
 	_, _ = io.Copy(io.Discard, out) // after a line that is too long
 	c.err = c.cmd.Wait()
 	close(c.exited)
+	tell(ready, false)
+}
+
+// tell sends v unless something was told before.
+func tell(ready chan<- bool, v bool) {
 	select {
-	case ready <- false:
+	case ready <- v:
 	default:
 	}
 }

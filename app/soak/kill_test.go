@@ -18,12 +18,29 @@ import (
 type acked struct {
 	mu       sync.Mutex // guards receipts
 	receipts []flight.Receipt
+	more     chan struct{} // of one place, filled with each receipt
 }
 
 func (a *acked) add(r flight.Receipt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.receipts = append(a.receipts, r)
+	select {
+	case a.more <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for a receipt from now on, or for the writers' end.
+func (a *acked) next(ended <-chan struct{}) {
+	select {
+	case <-a.more: // of before
+	default:
+	}
+	select {
+	case <-a.more:
+	case <-ended:
+	}
 }
 
 // TestKilledUnderLoad kills the node at random moments while it takes batches in,
@@ -32,7 +49,7 @@ func (a *acked) add(r flight.Receipt) {
 func TestKilledUnderLoad(t *testing.T) {
 	const writers = 8
 	dir := filepath.Join(t.TempDir(), "data")
-	var all acked
+	all := acked{more: make(chan struct{}, 1)}
 	streams := make([]*load.Stream, writers)
 	pending := make([][]byte, writers) // sent, and not answered before the kill
 	for i := range streams {
@@ -55,10 +72,13 @@ func TestKilledUnderLoad(t *testing.T) {
 				_, _, _ = node.Post(ctx, "/v1/admin/anchor", []byte("{}"), token(t, dir))
 			})
 		}
-		time.Sleep(50*time.Millisecond + rand.N(400*time.Millisecond)) // the moment of the kill
+		ended := make(chan struct{})
+		go func() { wg.Wait(); close(ended) }()
+		all.next(ended)
+		time.Sleep(rand.N(400 * time.Millisecond)) // the moment of the kill
 		node.Kill()
 		cancel()
-		wg.Wait()
+		<-ended
 	}
 	node := start(t, dir, nil, unlimited...)
 	t.Logf("%d kills, %d batches acknowledged, ready again in %d ms", killRounds, len(all.receipts), node.Ready.Milliseconds())
