@@ -47,7 +47,7 @@ func policyOf(p pages.Page) string {
 // panel is what every panel of this server shows.
 func (s *Server) panel(page verifier.Page, file string, document json.RawMessage) verifier.Panel {
 	return verifier.Panel{
-		Worker: s.link("static", page.Worker.Name), SHA256: page.Worker.SHA256, Save: s.cfg.BasePath + offlinePath,
+		Checkers: page.Checkers, Static: s.link("static") + "/", Save: s.cfg.BasePath + offlinePath,
 		Local: "http://localhost:8080/verify#", File: file, Document: plain(document),
 	}
 }

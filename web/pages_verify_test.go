@@ -18,12 +18,12 @@ import (
 	"karatum/web/sdk"
 )
 
-// The worker is the SDK's verifier and a part of its own, without comments and
-// indentation, and runs under a policy without connections.
+// The worker for any document is parts of the SDK's verifier and one of its own,
+// without comments and indentation, and runs under a policy without connections.
 func TestWorkerFile(t *testing.T) {
 	w := newWorld(t, "/base")
 	_, page := w.do("GET", "/verify", nil, "Accept", "text/html")
-	m := regexp.MustCompile(`data-worker="/base(/static/worker\.([0-9a-f]{16})\.js)"`).FindSubmatch(page)
+	m := regexp.MustCompile(`href="/base(/static/worker\.([0-9a-f]{16})\.js)" data-checks="any"`).FindSubmatch(page)
 	if m == nil {
 		t.Fatalf("no worker in %.2000s", page)
 	}
@@ -36,8 +36,8 @@ func TestWorkerFile(t *testing.T) {
 		}
 		return lines
 	}
-	if want := code(sdk.Verifier()); len(want) < 300 || !slices.Equal(code(string(body))[:len(want)], want) {
-		t.Errorf("the worker does not begin with the %d lines of the SDK's verifier", len(want))
+	if want := code(sdk.Verifier(sdk.Disclosures, sdk.Bytes, sdk.Equivocation, sdk.Batches)); len(want) < 300 || !slices.Equal(code(string(body))[:len(want)], want) {
+		t.Errorf("the worker does not begin with the %d lines of the SDK", len(want))
 	}
 	sum := sha256.Sum256(body)
 	if hash := hex.EncodeToString(sum[:]); !strings.HasPrefix(hash, string(m[2])) || !bytes.Contains(page, []byte(hash)) {

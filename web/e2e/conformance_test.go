@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The whole vector file, tampered and error cases included, through the worker's
-// module as it is shipped, in the browser.
+// The whole vector file, tampered and error cases included, through what
+// checks any document and an anchor as they are shipped, in the browser.
 func TestConformance(t *testing.T) {
 	script, err := os.ReadFile("testdata/conformance.js")
 	if err != nil {
@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	b := newTab(t)
 	b.open(site.url + "/verify")
 	b.wait(`document.querySelector('[data-verify]').dataset.ready === ''`)
-	raw := eval[string](b, `(`+string(script)+`)(document.querySelector('[data-verify]').dataset.worker, '/testvectors/v1.json')`)
+	raw := eval[string](b, `(`+string(script)+`)(...['any', 'anchor'].map((c) => document.querySelector('a[data-checks="' + c + '"]').href), '/testvectors/v1.json')`)
 	var got struct {
 		Passed     int
 		Failed     []string

@@ -26,7 +26,7 @@ func TestSameVerdict(t *testing.T) {
 	b := newTab(t)
 	b.open(site.url + "/verify")
 	b.wait(`document.querySelector('[data-verify]').dataset.ready === ''`)
-	raw := eval[string](b, fmt.Sprintf(`(async (docs) => { const { examine } = await import(document.querySelector('[data-verify]').dataset.worker), out = [];
+	raw := eval[string](b, fmt.Sprintf(`(async (docs) => { const { examine } = await import(document.querySelector('a[data-checks="any"]').href), out = [];
 for (const text of docs) { const r = await examine(text); out.push([r.ok, r.why ?? r.code ?? ''].join('|')); }
 return JSON.stringify(out); })(%s)`, marshal(t, docs)))
 	var got []string

@@ -109,14 +109,21 @@ func TestVerifyPage(t *testing.T) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	asked := map[string]int{}
 	for _, u := range b.requests[before:] {
-		if !strings.HasPrefix(u, "blob:") && !strings.HasSuffix(u, ".woff2") {
-			t.Errorf("checking asked %s", u)
+		if asked[u]++; strings.HasPrefix(u, "blob:") || strings.HasSuffix(u, ".woff2") {
+			continue
+		}
+		if !forDocuments.MatchString(strings.TrimPrefix(u, site.url)) || asked[u] > 1 {
+			t.Errorf("checking asked %s, %d times so far", u, asked[u])
 		}
 	}
 }
 
-// What cannot be read is refused with its field and its line.
+// forDocuments are the files that /verify loads once, when the first document of a
+// kind is there. Nothing of a document is in their addresses.
+var forDocuments = regexp.MustCompile(`^/static/(view|tools|record-worker|evidence-worker|worker)\.[0-9a-f]{16}\.js$`)
+
 // TestBatchPage leads from a batch's page to its check, and lists its steps.
 func TestBatchPage(t *testing.T) {
 	d := fetchDocuments(t)
@@ -132,6 +139,7 @@ func TestBatchPage(t *testing.T) {
 	b.shoot("batch-verified")
 }
 
+// What cannot be read is refused with its field and its line.
 func TestVerifyRefusals(t *testing.T) {
 	var v struct {
 		Flight struct{ Disclosures []json.RawMessage }

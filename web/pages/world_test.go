@@ -84,8 +84,9 @@ func testStep(t testing.TB) StepView {
 	}
 	v.Fields = append(v.Fields, FieldView{Name: "claim", Commitment: claim})
 	v.Panel = verifier.Panel{
-		Checks: verifier.DisclosureChecks(), Asks: true, Forge: true, Worker: "/base/static/record-worker.0123.js", SHA256: "0123", Save: "/base/verify.html",
-		Record: "/base/v1/flight/proofs/0x01", File: "step-1003.json", Local: "http://localhost:8080/verify#", Document: json.RawMessage(`{"a": "</script><script>alert(1)</script>"}`),
+		Checks: verifier.DisclosureChecks(), Asks: true, Forge: true, Static: "/base/static/", Save: "/base/verify.html",
+		Checkers: []verifier.Checker{{Script: verifier.Script{Name: "record-worker.0123.js", SHA256: "0123"}, Kind: "record", Says: "The record is checked by"}},
+		Record:   "/base/v1/flight/proofs/0x01", File: "step-1003.json", Local: "http://localhost:8080/verify#", Document: json.RawMessage(`{"a": "</script><script>alert(1)</script>"}`),
 	}
 	return v
 }

@@ -42,15 +42,22 @@ func TestMutations(t *testing.T) {
 		docs = append(docs, m.text(doc))
 	}
 	told := examine(t, node, docs)
-	passed, refused, failed := 0, 0, map[string]int{}
+	passed, refused, failed, kinds := 0, 0, map[string]int{}, map[string]int{}
 	for i, doc := range docs {
 		want, why := commandSays(t, doc)
-		anyWorker, recordWorker, _ := strings.Cut(told[i], "|")
+		by := strings.Split(told[i], "|") // the kind, and what the workers for any, records and evidence say
+		kind, anyWorker, own := by[0], by[3], map[string]string{"record": by[1], "evidence": by[2], "any": by[3]}
 		if got := groups(anyWorker); !agreed(got, want) {
 			t.Errorf("seed %d, case %d: the browser says %s\nkaratum verify %s: %s\n%s", seed, i, got, want, why, doc)
 		}
-		if ofRecord(doc) && recordWorker != anyWorker {
-			t.Errorf("seed %d, case %d: the page of a record says %s, /verify %s\n%s", seed, i, recordWorker, anyWorker, doc)
+		// What the worker of a kind refuses, the one for any document reads in its place.
+		if says := own[kind]; says != anyWorker && says != "refused" {
+			t.Errorf("seed %d, case %d: the worker for %s says %s, the one for any document %s\n%s", seed, i, kind, says, anyWorker, doc)
+		} else if says != "refused" {
+			kinds[kind]++
+		}
+		if ofRecord(doc) && own["record"] != anyWorker {
+			t.Errorf("seed %d, case %d: the page of a record says %s, /verify %s\n%s", seed, i, own["record"], anyWorker, doc)
 		}
 		switch {
 		case want == "refused":
@@ -67,7 +74,12 @@ func TestMutations(t *testing.T) {
 			t.Errorf("the vectors' own document %d: %s", i, want)
 		}
 	}
-	t.Logf("%d passed, %d refused, failed %v", passed, refused, failed)
+	t.Logf("%d passed, %d refused, failed %v; examined by kind %v", passed, refused, failed, kinds)
+	for _, kind := range []string{"record", "evidence", "any"} {
+		if kinds[kind] < count/20 {
+			t.Errorf("only %d documents are for the worker for %s", kinds[kind], kind)
+		}
+	}
 	for _, id := range strings.Fields("step signature place path links reveal epoch batch receipt a b contradiction") {
 		if failed[id] == 0 {
 			t.Errorf("no case fails %s: the input tests too little", id)
@@ -156,12 +168,16 @@ func examine(t *testing.T, node string, docs []string) []string {
 		t.Fatal(err)
 	}
 	args, dir := []string{"testdata/examine.mjs"}, t.TempDir()
-	for _, s := range []Script{a.Any.Worker, a.Record.Worker} {
-		file := filepath.Join(dir, strings.TrimSuffix(s.Name, ".js")+".mjs")
-		if err := os.WriteFile(file, s.Body, 0o600); err != nil {
+	add := func(name string, text []byte) {
+		file := filepath.Join(dir, name+".mjs")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, file)
+	}
+	add("kind", []byte(asset(t, "kind.js")))
+	for _, c := range a.Any.Checkers[:3] {
+		add(c.Kind, c.Body)
 	}
 	var in bytes.Buffer
 	for _, doc := range docs {

@@ -19,69 +19,87 @@ type Script struct {
 	SHA256 string // of Body, as lower-case hex without 0x
 }
 
-// A Page is what a page with a panel loads: its script, and the worker that this
-// starts, which holds the checks that such a page needs.
-type Page struct{ Script, Worker Script }
+// A Checker is a script that checks documents: a worker, but for the anchor's.
+type Checker struct {
+	Script
+	Kind string // "record", "evidence" or "any" of documents, or "anchor"
+	Says string // what it checks, in the words of the panel
+}
+
+// A Page is what a page with a panel loads: its script, and later what checks.
+type Page struct {
+	Script   Script
+	Checkers []Checker
+}
 
 func newScript(name, body string) Script {
 	sum := sha256.Sum256([]byte(body))
 	return Script{Name: fmt.Sprintf("%s.%x.js", name, sum[:8]), Body: []byte(body), SHA256: hex.EncodeToString(sum[:])}
 }
 
-// The modules of the pages, each after those that it imports. The tools are loaded
-// when a reader wants them, so they bring their own copy of what they import.
+// The modules of each script, each after those that it imports. What a page loads
+// later brings its own copy of what it imports.
 var (
-	recordModules   = []string{"words.js", "engine.js", "panel.js", "mount.js"}
-	evidenceModules = []string{"words.js", "more.js", "engine.js", "panel.js", "mount.js"}
-	toolsModules    = []string{"words.js", "engine.js", "forge.js", "tools.js"}
-	verifyModules   = []string{"words.js", "more.js", "engine.js", "panel.js", "verify.js"}
-	offlineModules  = []string{"words.js", "more.js", "engine.js", "forge.js", "tools.js", "panel.js", "verify.js"}
+	recordModules   = []string{"words.js", "words-record.js", "engine.js", "start.js", "panel.js", "mount.js"}
+	evidenceModules = []string{"words.js", "words-evidence.js", "engine.js", "start.js", "panel.js", "mount.js"}
+	verifyModules   = []string{"verify.js"}
+	viewModules     = []string{"words.js", "words-record.js", "words-evidence.js", "words-parts.js", "engine.js", "start.js", "kind.js", "choose.js", "panel.js", "view.js"}
+	toolsModules    = []string{"words.js", "forge.js", "tools.js"}
+	askModules      = []string{"engine.js", "ask.js"}
+	offlineModules  = []string{"words.js", "words-record.js", "words-evidence.js", "words-parts.js", "engine.js", "offline.js", "forge.js", "tools.js", "panel.js", "view.js", "verify.js"}
 )
 
 // makeScripts joins the modules and the parts of the SDK.
 func (a *Assets) makeScripts() error {
 	var err error
-	script := func(name, text string, e error) Script {
-		if err == nil {
-			err = e
-		}
-		return newScript(name, text)
+	script := func(name, before string, modules []string, later ...Script) Script {
+		text, e := join(modules, imported(later))
+		err = cmp.Or(err, e)
+		return newScript(name, before+text)
 	}
-	worker := func(name string, own string, parts ...string) Script {
-		text, e := join([]string{own, "serve.js"}, nil)
-		return script(name, Strip(sdk.Verifier(parts...))+text, e)
+	worker := func(name, own string, parts ...string) Script {
+		return script(name, Strip(sdk.Verifier(parts...)), []string{own, "serve.js"})
 	}
-	a.Record.Worker = worker("record-worker", "record.js", sdk.Disclosures)
-	a.Evidence.Worker = worker("evidence-worker", "evidence.js", sdk.Disclosures, sdk.Equivocation)
-	a.Any.Worker = worker("worker", "examine.js")
-	page := func(name string, modules []string, links map[string]string) Script {
-		text, e := join(modules, links)
-		return script(name, text, e)
-	}
-	a.Tools = page("tools", toolsModules, map[string]string{"worker": imported(a.Any.Worker)})
-	links := map[string]string{"tools": imported(a.Tools)}
-	a.Record.Script = page("record", recordModules, links)
-	a.Evidence.Script = page("evidence", evidenceModules, links)
-	a.Any.Script = page("verify", verifyModules, links)
+	a.worker = worker("worker", "examine.js", sdk.Disclosures, sdk.Bytes, sdk.Equivocation, sdk.Batches)
+	record := Checker{worker("record-worker", "record.js", sdk.Disclosures), "record", "The record of a step is checked by"}
+	evidence := Checker{worker("evidence-worker", "evidence.js", sdk.Disclosures, sdk.Equivocation), "evidence", "Evidence is checked by"}
+	anything := Checker{a.worker, "any", "Any other document is checked by"}
+	anchor := Checker{newScript("anchor", Strip(sdk.Verifier(sdk.Disclosures, sdk.Anchors))), "anchor", "What an RPC tells is checked by"}
+
+	ask := script("ask", "", askModules)
+	tools := script("tools", "", toolsModules, ask)
+	view := script("view", "", viewModules, tools)
+	a.Record = Page{script("record", "", recordModules, tools), []Checker{record, anchor}}
+	a.Evidence = Page{script("evidence", "", evidenceModules, tools), []Checker{evidence}}
+	a.Any = Page{script("verify", "", verifyModules, view), []Checker{record, evidence, anything, anchor}}
+	a.later = []Script{view, tools, ask}
 	return err
 }
 
-// imported is the code that imports another script, by its name beside this one.
-func imported(s Script) string { return "import('./" + s.Name + "')" }
+// imported is the code that imports each of the scripts by its name beside this one,
+// by the name of the module that it is in the sources.
+func imported(scripts []Script) map[string]string {
+	m := map[string]string{}
+	for _, s := range scripts {
+		module, _, _ := strings.Cut(s.Name, ".")
+		m[module] = "import('./" + s.Name + "')"
+	}
+	return m
+}
 
 var (
-	importLine = regexp.MustCompile(`(?m)^import \{[^}]*\} from '\./[a-z]+\.js';\n`)
+	importLine = regexp.MustCompile(`(?m)^import \{[^}]*\} from '\./[a-z-]+\.js';\n`)
 	exportWord = regexp.MustCompile(`(?m)^export `)
 	importCall = regexp.MustCompile(`import\('\./([a-z]+)\.js'\)`)
 )
 
-// exporting are the modules from which another script imports: the tools, and what
-// a page runs by itself where workers are blocked.
-var exporting = []string{"tools.js", "record.js", "evidence.js", "examine.js", "serve.js"}
+// exporting are the modules from which another script imports: what is loaded later,
+// and what a page runs by itself where workers are blocked.
+var exporting = []string{"view.js", "tools.js", "ask.js", "record.js", "evidence.js", "examine.js", "serve.js"}
 
 // join concatenates modules into one: their names are distinct, so imports and
-// exports between them fall away. What takes the place of an import in the course of the program
-// stands in later, by the name of the module.
+// exports between them fall away. What takes the place of an import in the course of
+// the program stands in later, by the name of the module.
 func join(names []string, later map[string]string) (string, error) {
 	var b strings.Builder
 	for _, name := range names {

@@ -2,8 +2,9 @@
 // in a worker, the panel that shows them, and the page that works without a network.
 //
 // There is one implementation of the checks, the first part of the JavaScript SDK.
-// A worker is those of its parts that a page has use for, line by line without the
-// comments, with the worker's own part after them; the offline page holds all of it.
+// A worker is those of its parts that a kind of document has use for, line by line
+// without the comments, with the worker's own part after them. The page of a record
+// loads that record's; /verify loads one when it has a document, for its kind.
 // Nothing is bundled by a tool and no name is changed: modules are joined here, at
 // start, so "view source" shows what checks a record.
 //
@@ -32,16 +33,22 @@ var assets embed.FS
 type Assets struct {
 	Record   Page   // of one step
 	Evidence Page   // of a conflict
-	Any      Page   // /verify, which takes any document; its worker is the SDK's whole verifier
-	Tools    Script // the forge and the questions to an RPC, which a page loads when a reader comes near or a check fails
+	Any      Page   // /verify, which takes any document
 	CSS      []byte // the panel's part of the style sheet
 	Offline  []byte // the page that works from a file
 	Policy   string // of the offline page, which states it itself as well
+
+	worker Script   // for any document
+	later  []Script // what pages load when a reader has a document, comes near the tools, or asks
 }
 
 // Scripts are all scripts that pages load.
 func (a *Assets) Scripts() []Script {
-	return []Script{a.Record.Script, a.Record.Worker, a.Evidence.Script, a.Evidence.Worker, a.Any.Script, a.Any.Worker, a.Tools}
+	all := append([]Script{a.Record.Script, a.Evidence.Script, a.Any.Script}, a.later...)
+	for _, c := range a.Any.Checkers { // the others' are among them
+		all = append(all, c.Script)
+	}
+	return all
 }
 
 // New makes the files. The offline page holds css, the style sheet of all pages, as
@@ -66,13 +73,13 @@ var heading = regexp.MustCompile(`(?m)^/\* ([A-Z][a-z, -]+) -{4,} \*/$`)
 // makeOffline puts everything into one page whose own policy runs this script and
 // no other, and lets nothing be loaded or sent.
 func (a *Assets) makeOffline(css []byte) error {
-	verify, err := join(offlineModules, map[string]string{"tools": "Promise.resolve({ equip })", "worker": "Promise.reject(new Error('there is no network here'))"})
+	page, err := join(offlineModules, map[string]string{"view": "{ makeView }", "tools": "Promise.resolve({ equip })", "ask": "Promise.reject(new Error('there is no network here'))"})
 	if err != nil {
 		return err
 	}
-	verify = exportWord.ReplaceAllString(verify, "")
-	engine := exportWord.ReplaceAll(a.Any.Worker.Body, nil)
-	script := fmt.Sprintf("globalThis.embeddedVerifier = (() => {\n%s\nreturn { serve };\n})();\n\n%s", engine, verify)
+	page = exportWord.ReplaceAllString(page, "")
+	checks := exportWord.ReplaceAll(a.worker.Body, nil)
+	script := fmt.Sprintf("const embeddedVerifier = (() => {\n%s\nreturn { serve };\n})();\n\n%s", checks, page)
 	base, err := sections(string(css))
 	if err != nil {
 		return err
@@ -85,7 +92,7 @@ func (a *Assets) makeOffline(css []byte) error {
 		pin(script), pin(style))
 	var b bytes.Buffer
 	err = offlinePage(a.Policy, style, script, Panel{
-		Offline: true, Forge: true, AnyChecks: AnyChecks(), SHA256: a.Any.Worker.SHA256, File: "document.json", Record: "#",
+		Offline: true, Forge: true, AnyChecks: AnyChecks(), Checkers: []Checker{{Script: a.worker}}, File: "document.json", Record: "#",
 	}).Render(context.Background(), &b)
 	a.Offline = b.Bytes()
 	return err
@@ -128,11 +135,12 @@ type Panel struct {
 	Forge     bool    // offers to forge
 	Offline   bool
 
-	Worker, SHA256 string          // address of the worker, hash of its text
-	Save           string          // address of the offline page
-	Record, File   string          // where the record is without JavaScript, and its name as a file
-	Local          string          // address of /verify on the reader's own machine, up to and with the #; "" for none
-	Document       json.RawMessage // nil where the reader brings it
+	Checkers     []Checker       // what checks, the page's own first
+	Static       string          // address under which they are, with the slash at its end
+	Save         string          // address of the offline page
+	Record, File string          // where the record is without JavaScript, and its name as a file
+	Local        string          // address of /verify on the reader's own machine, up to and with the #; "" for none
+	Document     json.RawMessage // nil where the reader brings it
 }
 
 // A Check is a row.

@@ -34,7 +34,7 @@ func asset(t *testing.T, name string) string {
 // import.
 func TestModulesJoin(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^(?:export )?(?:async )?(?:const|let|class|function) (\w+)`)
-	for _, modules := range [][]string{recordModules, evidenceModules, toolsModules, verifyModules, offlineModules} {
+	for _, modules := range [][]string{recordModules, evidenceModules, verifyModules, viewModules, toolsModules, askModules, offlineModules} {
 		seen := map[string]bool{}
 		for _, name := range modules {
 			for _, m := range declared.FindAllStringSubmatch(asset(t, name), -1) {
@@ -119,26 +119,26 @@ func TestSyntax(t *testing.T) {
 			t.Errorf("%s: %s", s.Name, out)
 		}
 	}
-	for _, name := range append(slices.Clone(verifyModules[:4]), "forge.js", "tools.js") {
-		text, err := assets.ReadFile("assets/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+	for _, name := range slices.Concat(viewModules, toolsModules, askModules) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(asset(t, name)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", "await import('"+filepath.Join(dir, "more.js")+"'), await import('"+filepath.Join(dir, "panel.js")+"'), await import('"+filepath.Join(dir, "tools.js")+"')").CombinedOutput(); err != nil {
-		t.Errorf("panel.js by itself: %s", out)
+	load := "globalThis.document = { querySelectorAll: () => [] };"
+	for _, name := range []string{"view.js", "tools.js", "ask.js", "words-record.js", "words-evidence.js", "words-parts.js"} {
+		load += "await import('" + filepath.Join(dir, name) + "');"
+	}
+	if out, err := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", load).CombinedOutput(); err != nil {
+		t.Errorf("the modules by themselves: %s", out)
 	}
 }
 
 // Every row that the templates name has words for what it computed.
 func TestEveryCheckSays(t *testing.T) {
-	words, err := join([]string{"words.js", "more.js"}, nil)
+	words, err := join([]string{"words-record.js", "words-evidence.js", "words-parts.js"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestEveryCheckSays(t *testing.T) {
 		}
 		ids[c.ID] = true
 		if !regexp.MustCompile(`(?m)(^|, )` + c.ID + `: (\(r|statement,)`).MatchString(words) {
-			t.Errorf("words.js says nothing of %s", c.ID)
+			t.Errorf("no words of %s", c.ID)
 		}
 	}
 	if len(DisclosureChecks()) != 8 || len(EvidenceChecks()) != 3 {

@@ -1,5 +1,5 @@
-async (worker, vectors) => {
-  const v = await import(worker), f0 = await (await fetch(vectors)).text(), all = v.parse(f0, 80), f = all.flight;
+async (worker, anchor, vectors) => {
+  const v = { ...await import(anchor), ...await import(worker) }, f0 = await (await fetch(vectors)).text(), all = v.parse(f0, 80), f = all.flight;
   let passed = 0;
   const failed = [], ran = new Set(), elsewhere = ['ratings', 'privateKey', 'stream', 'agent']; // made by a recorder or a node, never read by the verifier
   const check = (path, got, want) => {

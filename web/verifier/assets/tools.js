@@ -1,10 +1,9 @@
-// What the panel does at the reader's word, forges a copy, asks an RPC, and hands the document out, and what it says of a failure.
+// What the panel does at the reader's word, forges a copy and hands the document out, and what it says of a failure.
 
-import { requestsSince } from './engine.js';
 import { cannotForge, chipText, forge } from './forge.js';
 import { hash, make, plural, visible } from './words.js';
 
-const RPC_MS = 15000, MAX_FRAGMENT = 1 << 20;
+const MAX_FRAGMENT = 1 << 20;
 
 // What the agent's signature does not cover: the node's and the chain's doing.
 const OTHERS = ['epoch', 'anchor', 'receipt', 'same', 'a', 'b', 'contradiction'];
@@ -52,25 +51,6 @@ export function equip(panel) {
     return result;
   }
 
-  async function ask() {
-    const [input, who, wrong] = ['[name="rpc"]', '[name="attester"]', '[data-wrong]'].map((s) => form.querySelector(s)), attester = who.value.trim().toLowerCase();
-    const rpc = rpcAddress(input.value), bad = !rpc ? 'The address must begin with https://, or with http://localhost or http://127.0.0.1.'
-      : attester && !/^0x[0-9a-f]{40}$/.test(attester) ? 'The attester must be an address: 0x and 40 hex digits.' : '';
-    wrong.textContent = bad;
-    wrong.hidden = !bad;
-    if (bad) return (rpc ? who : input).focus();
-    const { verifyAnchor } = await import('./worker.js');
-    const told = await panel.show(panel.text); // a forged copy may have been on show
-    if (!told) return null;
-    const text = panel.text, document = JSON.parse(text), start = performance.now();
-    panel.header('running', 'Asking…', '');
-    const { rows } = await askAnchor(verifyAnchor, document.proof ?? document, rpc, attester);
-    await new Promise((resolve) => { setTimeout(resolve); }); // the last answer's entry
-    if (panel.text !== text || panel.last !== told) return null;
-    const anchor = rows.find((r) => r.id === 'anchor');
-    return panel.report({ ...told, rows: told.rows.map((r) => r.id === 'anchor' ? anchor : r), ms: performance.now() - start, requests: requestsSince(start) }, document);
-  }
-
   /** Links that carry the document away: a file, and the address of the reader's own node. */
   function takeaway() {
     const small = panel.text.length <= MAX_FRAGMENT;
@@ -84,7 +64,7 @@ export function equip(panel) {
 
   for (const chip of all('[data-forge]')) chip.addEventListener('click', () => forgery(chip.dataset.forge));
   for (const button of all('[data-take]')) button.addEventListener('click', () => copy(button));
-  form?.addEventListener('submit', (e) => { e.preventDefault(); ask(); });
+  form?.addEventListener('submit', async (e) => { e.preventDefault(); (await import('./ask.js')).ask(panel, form); });
   panel.offer();
 }
 
@@ -116,34 +96,4 @@ function cut(v, other) {
   while (at < s.length && s[at] === o[at]) at++;
   const from = Math.max(at - 8, 0), to = Math.min(from + 24, s.length);
   return `${from ? '…' : ''}${s.slice(from, to)}${to < s.length ? '…' : ''}`;
-}
-
-/** Whether the page's policy lets it ask this address. */
-function rpcAddress(text) {
-  let url;
-  try { url = new URL(text.trim()); } catch { return null; }
-  const local = url.protocol === 'http:' && /^(localhost|127\.0\.0\.1)$/.test(url.hostname);
-  return (url.protocol === 'https:' || local || url.origin === location.origin) && !url.username ? url.href : null;
-}
-
-/** Asks about an anchor. An RPC that gives no answer leaves its check open: that refutes nothing. */
-async function askAnchor(verifyAnchor, proof, url, attester) {
-  let silent = '';
-  const rpc = async (method, params) => {
-    try {
-      const answer = await fetch(url, {
-        method: 'POST', redirect: 'error', credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', signal: AbortSignal.timeout(RPC_MS),
-        headers: { 'content-type': 'application/json' }, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-      });
-      const { result, error } = await answer.json();
-      if (error || result === undefined) throw new Error(error?.message ?? `status ${answer.status}`);
-      return result;
-    } catch (e) {
-      silent ||= e.name === 'TimeoutError' ? 'no answer within 15 s' : e instanceof TypeError ? 'no connection, or it does not let pages ask it (CORS)' : String(e.message).slice(0, 200);
-      throw e;
-    }
-  };
-  const result = await verifyAnchor(proof, { rpc, attester: attester || undefined });
-  const open = (r) => r.id === 'anchor' && r.state === 'fail' && silent ? { ...r, state: 'skip', codes: [], code: null, why: `this RPC could not be asked: ${silent}` } : r;
-  return { ...result, rows: result.rows.map(open) };
 }

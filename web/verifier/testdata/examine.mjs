@@ -1,15 +1,14 @@
-// Examines each line of standard input, a document as a JSON string, with the two workers named, and answers with a line:
-// "refused" or the rows and their states, by the worker for any document and by the one for records.
+// Examines each line of standard input, a document as a JSON string, with each of the workers named after the module that tells
+// kinds apart, and answers with a line: the kind, and of each worker "refused" or the rows and their states.
 import { readFileSync } from 'node:fs';
 
-const modules = [];
-for (const file of process.argv.slice(2)) modules.push(await import(file));
+const [{ kindOf }, ...workers] = await Promise.all(process.argv.slice(2).map((file) => import(file)));
 const out = [];
 for (const line of readFileSync(0, 'utf8').split('\n')) {
   if (!line) continue;
-  const told = [];
-  for (const { examine } of modules) {
-    const { ok, rows } = await examine(JSON.parse(line), () => {});
+  const text = JSON.parse(line), told = [kindOf(text)];
+  for (const { examine } of workers) {
+    const { ok, rows } = await examine(text, () => {});
     told.push(rows.length ? rows.map((r) => `${r.id}:${r.state}`).join(' ') : 'refused');
     if (ok !== (rows.length > 0 && rows.every((r) => r.state !== 'fail'))) told.push('ok is not what the rows say');
   }

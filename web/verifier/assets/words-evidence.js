@@ -1,14 +1,11 @@
-// What the rows say of documents beside the record of a step: batches, receipts and evidence.
+// What the rows say of evidence: two statements, and why no honest history holds both.
 
 import { hash, make, SAYS, scheme, visible } from './words.js';
 
-const utc = (seconds) => seconds < 253402300800 ? new Date(seconds * 1000).toISOString().replace('T', ' ').replace('.000Z', ' UTC') : String(seconds);
 const statement = (r) => r.rows ? ['its record hashes to ', hash(r.got)] : [`${scheme(r.scheme)} recovers `, hash(r.got)];
 
 Object.assign(SAYS, {
-  a: statement, b: statement, batch: statement,
-  receipt: (r) => ['node ', hash(r.got), ` took it in at position ${r.position} and promised to anchor it by ${utc(r.anchorBy)}`],
-  same: (r) => ['every part is of batch ', hash(r.got)],
+  a: statement, b: statement,
   contradiction: (r, document) => contradiction(document.evidence ?? document.error?.details?.evidence ?? document.details?.evidence ?? document),
 });
 
