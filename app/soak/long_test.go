@@ -13,4 +13,5 @@ const (
 	devBlocks   = 1000
 	sleepFor    = 30 * time.Second
 	seedBatches = 1_000_000
+	replayRuns  = 1000
 )

@@ -13,4 +13,5 @@ const (
 	devBlocks   = 100
 	sleepFor    = 4 * time.Second
 	seedBatches = 20_000
+	replayRuns  = 200
 )
