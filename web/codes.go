@@ -58,9 +58,10 @@ var codes = map[string]codeDoc{
 }
 
 // codesOf returns the refusals that a route can answer with, its own and those of
-// its kind.
+// its kind. Any is answered with BUSY past the bound of connections, and what reads the
+// database also where a read is ended for others' sake.
 func (r *route) codesOf() []string {
-	out := append([]string{"BAD_HTTP", "INTERNAL"}, r.codes...)
+	out := append([]string{"BAD_HTTP", "HEADERS_TOO_LARGE", "INTERNAL", "BUSY"}, r.codes...)
 	if r.kind != free {
 		out = append(out, "BAD_REQUEST", "RATE_LIMITED", "TIMEOUT")
 	}
@@ -69,9 +70,6 @@ func (r *route) codesOf() []string {
 	}
 	if r.body != nil {
 		out = append(out, "BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "REQUEST_TIMEOUT")
-		if r.body.limit > smallBody {
-			out = append(out, "BUSY")
-		}
 	}
 	return out
 }

@@ -137,7 +137,7 @@ func sendFile(c *fiber.Ctx, f file, forever bool) error {
 	} else {
 		h.Set(fiber.HeaderCacheControl, "no-cache")
 	}
-	if string(c.Context().Request.Header.Peek(fiber.HeaderIfNoneMatch)) == f.etag {
+	if matches(c.Context(), f.etag) {
 		c.Context().Response.SetStatusCode(fiber.StatusNotModified)
 		return nil
 	}

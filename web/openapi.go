@@ -182,6 +182,9 @@ func (d *apiDoc) success(r *route, req *apiRequest) error {
 	}
 	status := max(r.status, http.StatusOK)
 	req.Responses[strconv.Itoa(status)] = ok
+	if r.moves {
+		req.Responses[strconv.Itoa(http.StatusSeeOther)] = apiAnswer{Description: "Location has the page of the one thing that was asked for"}
+	}
 	if status == http.StatusCreated {
 		dup := ok
 		dup.Description = "stored before; the same receipt"

@@ -146,9 +146,18 @@ func unchanged(ctx *fasthttp.RequestCtx, body []byte) bool {
 	sum := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	ctx.Response.Header.Set(fiber.HeaderETag, "W/"+tag) // compressed or not, it is the same page
+	if !matches(ctx, tag) {
+		return false
+	}
+	ctx.Response.SetStatusCode(http.StatusNotModified)
+	return true
+}
+
+// matches reports whether the client has what the entity tag names. Tags are compared
+// weakly, as If-None-Match is (RFC 9110, section 13.1.2).
+func matches(ctx *fasthttp.RequestCtx, tag string) bool {
 	for have := range strings.SplitSeq(string(ctx.Request.Header.Peek(fiber.HeaderIfNoneMatch)), ",") {
 		if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == tag || have == "*" {
-			ctx.Response.SetStatusCode(http.StatusNotModified)
 			return true
 		}
 	}

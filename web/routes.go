@@ -36,6 +36,7 @@ type route struct {
 	query   []string // names in queryParams
 	body    *bodySpec
 	status  int    // of success, 200 where zero
+	moves   bool   // or 303 to another page
 	media   string // of success, where not JSON alone
 }
 
@@ -64,7 +65,7 @@ const (
 	mediaHTML = "text/html"
 	mediaText = "text/plain"
 	mediaLine = "application/x-ndjson"
-	mediaFile = "application/octet-stream"
+	mediaFile = "*/*"
 	mediaSSE  = "text/event-stream"
 	mediaSVG  = "image/svg+xml"
 	mediaGzip = "application/gzip"
@@ -82,7 +83,7 @@ func routes() []route {
 			answer: app.IngestAnswer{}, status: http.StatusCreated, codes: refusedBatch, body: batchBody},
 		{method: post, path: "/v1/flight/batches/bulk", kind: bulk, handle: postBulk, summary: "Take in many batches, one a line. Each gets an answer line, in order: what the single route answers, or its error.",
 			answer: nil, media: mediaLine, codes: []string{"BUSY"}, body: bulkLines},
-		{method: post, path: "/v1/flight/proofs", kind: write, handle: postProof, summary: "Disclose fields of one step. Every check is done; 422 names the first that fails.",
+		{method: post, path: "/v1/flight/proofs", kind: write, handle: postProof, summary: "Disclose fields of one step. Every check is done; 422 names the first that fails. Each 64 KiB of the body count as a request.",
 			answer: app.StepView{}, codes: refusedProof, query: []string{"publishReveals"}, body: disclosed},
 		{method: post, path: "/v1/flight/proofs/:stepHash/replay", kind: write, handle: postReplay, summary: "Queue the replay of the step's transaction; ?prefix=none leaves the block's earlier transactions out.",
 			answer: app.ReplayView{}, status: http.StatusAccepted, codes: []string{"UNKNOWN_STEP", "NO_TX", "FOREIGN_TX", "REPLAY_QUEUE", "DISK_FULL", "BUSY"}, query: []string{"prefix"}, body: emptyBody},
@@ -101,8 +102,8 @@ func routes() []route {
 		{method: get, path: "/v1/flight/agents/:address/streams/:stream", kind: read, handle: getStream, summary: "What a recorder reads before it signs: batches, gaps, head.", answer: app.StreamView{}, codes: []string{"UNKNOWN_STREAM"}},
 		{method: get, path: "/v1/flight/agents/:address/streams/:stream/batches", kind: read, handle: getStreamBatches, summary: "The batches of a stream, by index.", answer: app.List[app.BatchView]{}, query: paged, codes: []string{"UNKNOWN_STREAM"}},
 		{method: get, path: "/v1/flight/agents/:address/streams/:stream/steps/:seq", kind: read, handle: getStepAt, summary: "The disclosed step at a place of a stream.", answer: app.StepView{}, codes: []string{"UNKNOWN_STEP"}},
-		{method: get, path: "/v1/flight/agents/:address/steps", kind: read, handle: getSteps, summary: "The disclosed steps of a key.", answer: app.List[app.StepView]{}, query: append([]string{"verdict"}, paged...), codes: []string{"UNKNOWN_AGENT"}},
-		{method: get, path: "/v1/flight/agents/:address/equivocations", kind: read, handle: getAgentEquivocations, summary: "Evidence against one key.", answer: app.List[app.EvidenceView]{}, query: paged},
+		{method: get, path: "/v1/flight/agents/:address/steps", kind: read, handle: getSteps, summary: "The disclosed steps of a key. A part ends early where much is kept open of them.", answer: app.List[app.StepView]{}, query: append([]string{"verdict"}, paged...), codes: []string{"UNKNOWN_AGENT"}},
+		{method: get, path: "/v1/flight/agents/:address/equivocations", kind: read, handle: getAgentEquivocations, summary: "Evidence against one key.", answer: app.List[app.EvidenceView]{}, query: paged, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/v1/flight/agents/:address/export", kind: read, handle: getExport, summary: "The whole public record of a key as one archive, which karatum verify checks. It costs 100 reads, and few run at once.", media: mediaGzip, codes: []string{"UNKNOWN_AGENT", "BUSY"}},
 		{method: get, path: "/v1/flight/epochs", kind: read, handle: getEpochs, summary: "Epochs with their anchors.", answer: app.List[app.EpochView]{}, query: paged},
 		{method: get, path: "/v1/flight/epochs/:root", kind: read, handle: getEpoch, summary: "One epoch, by root or number, with its batch ids.", answer: app.EpochView{}, codes: []string{"UNKNOWN_EPOCH"}},
@@ -123,13 +124,13 @@ func routes() []route {
 		{method: get, path: "/healthz", kind: free, handle: getHealth, summary: "Liveness: the process answers.", media: mediaText},
 		{method: get, path: "/readyz", kind: free, handle: getReady, summary: "Readiness: chain, database and crons work.", media: mediaText, codes: []string{"NOT_READY"}},
 		{method: get, path: "/metrics", kind: free, handle: getMetrics, summary: "Prometheus metrics.", media: mediaText},
-		{method: get, path: "/static/*", kind: free, handle: getStatic, summary: "Style sheet, script, fonts and icon of the pages.", media: mediaFile},
-		{method: get, path: "/sdk/*", kind: free, handle: serveTree, summary: "The single-file SDKs; their names at the directory itself.", media: mediaFile},
-		{method: get, path: "/testvectors/*", kind: free, handle: serveTree, summary: "The test vectors of the format; their names at the directory itself.", media: mediaFile},
+		{method: get, path: "/static/*", kind: free, handle: getStatic, summary: "Style sheet, script, fonts and icon of the pages.", media: mediaFile, codes: []string{"NOT_FOUND"}},
+		{method: get, path: "/sdk/*", kind: free, handle: serveTree, summary: "The single-file SDKs; their names at the directory itself.", media: mediaFile, codes: []string{"NOT_FOUND"}},
+		{method: get, path: "/testvectors/*", kind: free, handle: serveTree, summary: "The test vectors of the format; their names at the directory itself.", media: mediaFile, codes: []string{"NOT_FOUND"}},
 
 		// Pages. Each has the JSON of the API under Accept: application/json.
 		{method: get, path: "/", kind: page, handle: pageHome, summary: "Live events, status and quick start.", answer: app.StatusView{}, query: []string{"topics"}, media: mediaHTML},
-		{method: get, path: "/events/stream", kind: page, handle: getEvents, summary: "Events as they happen, as server-sent events; Last-Event-ID resumes.", query: []string{"topics", "since"}, media: mediaSSE},
+		{method: get, path: "/events/stream", kind: page, handle: getEvents, summary: "Events as they happen, as server-sent events; Last-Event-ID resumes.", query: []string{"topics", "since"}, media: mediaSSE, codes: []string{"BUSY"}},
 		{method: get, path: "/agents", kind: page, handle: pageAgents, summary: "Agents.", answer: app.List[app.AgentView]{}, query: paged, media: mediaHTML},
 		{method: get, path: "/agents/:address", kind: page, handle: pageAgent, summary: "One agent.", answer: app.AgentView{}, media: mediaHTML, codes: []string{"UNKNOWN_AGENT"}},
 		{method: get, path: "/agents/:address/badge.svg", kind: page, handle: getBadge, summary: "An agent's rating with its coverage, as a picture for other sites.", media: mediaSVG, codes: []string{"UNKNOWN_AGENT"}},
@@ -141,7 +142,7 @@ func routes() []route {
 		{method: get, path: "/epochs/:root", kind: page, handle: pageEpoch, summary: "One epoch with its tree, and the path of one batch.", answer: app.EpochView{}, query: []string{"batch", "block"}, media: mediaHTML, codes: []string{"UNKNOWN_EPOCH"}},
 		{method: get, path: "/conflicts", kind: page, handle: pageConflicts, summary: "Evidence of equivocation.", answer: app.List[app.EvidenceView]{}, query: paged, media: mediaHTML},
 		{method: get, path: "/conflicts/:id", kind: page, handle: pageConflict, summary: "One piece of evidence.", answer: app.EvidenceView{}, media: mediaHTML, codes: []string{"UNKNOWN_EVIDENCE"}},
-		{method: get, path: "/search", kind: page, handle: pageSearch, summary: "Find what an address, hash or number names: one thing redirects, several are listed.", answer: app.SearchView{}, query: []string{"q"}, media: mediaHTML},
+		{method: get, path: "/search", kind: page, handle: pageSearch, summary: "Find what an address, hash or number names: one thing redirects, several are listed.", answer: app.SearchView{}, query: []string{"q"}, media: mediaHTML, moves: true},
 		{method: get, path: "/replays", kind: page, handle: pageReplays, summary: "Replays of transactions.", answer: app.List[app.ReplaySummary]{}, query: byState, media: mediaHTML},
 		{method: get, path: "/replays/:replay", kind: page, handle: pageReplay, summary: "One replay: both outcomes side by side.", answer: app.ReplayDetail{}, media: mediaHTML, codes: []string{"UNKNOWN_REPLAY"}},
 		{method: get, path: "/verify", kind: page, handle: pageVerify, summary: "Check any document in the reader's browser.", media: mediaHTML},
@@ -156,7 +157,7 @@ func routes() []route {
 // preflight answer beside what is open to every origin.
 func (s *Server) register() {
 	s.bodyLimits = map[string]int{}
-	methods := map[string]string{}
+	methods, paths := map[string]string{}, []string(nil)
 	for i := range s.table {
 		r := &s.table[i]
 		path := s.cfg.BasePath + r.path
@@ -174,11 +175,14 @@ func (s *Server) register() {
 			s.bodyLimits[path] = r.body.limit
 		}
 		if s.isOpen([]byte(path)) {
+			if methods[path] == "" {
+				paths = append(paths, path)
+			}
 			methods[path] = join(methods[path], allow)
 		}
 	}
-	for path, allow := range methods {
-		s.fiber.Add(http.MethodOptions, path, preflight(allow))
+	for _, path := range paths { // as in the table: a name goes before a parameter
+		s.fiber.Add(http.MethodOptions, path, preflight(methods[path]))
 	}
 }
 

@@ -58,6 +58,37 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 }
 
+// A preflight tells the methods of the route itself, though a parameter of another
+// route would take its last part.
+func TestPreflightNamesTheRoutesOwnMethods(t *testing.T) {
+	addr := start(t, echoNode(), Config{})
+	for path, want := range map[string]string{"/v1/flight/batches": "POST, OPTIONS", "/v1/flight/batches/bulk": "POST, OPTIONS", "/v1/flight/batches/x": "GET, HEAD, OPTIONS",
+		"/v1/flight/proofs/x/replay": "POST, GET, HEAD, OPTIONS", "/sdk/x": "GET, HEAD, OPTIONS"} {
+		r := exchange(t, addr, "OPTIONS "+path+" HTTP/1.1\r\nHost: x\r\nOrigin: http://elsewhere\r\n\r\n")
+		if got := r.Header.Get("Allow"); got != want || r.StatusCode != http.StatusNoContent || r.Header.Get("Access-Control-Allow-Methods")+", OPTIONS" != want {
+			t.Errorf("%s: status %d, Allow %q, want %q", path, r.StatusCode, got, want)
+		}
+	}
+}
+
+// What a client can easily come upon is described.
+func TestRefusalsAreDescribed(t *testing.T) {
+	_, doc := described(t)
+	for _, c := range []struct{ method, path, status, word string }{
+		{"get", "/v1/flight/agents/{address}/equivocations", "404", "UNKNOWN_AGENT"},
+		{"get", "/sdk/{file}", "404", "NOT_FOUND"},
+		{"get", "/static/{file}", "404", "NOT_FOUND"},
+		{"get", "/events/stream", "503", "BUSY"},
+		{"get", "/v1/flight/agents", "503", "BUSY"},
+		{"get", "/healthz", "431", "HEADERS_TOO_LARGE"},
+		{"get", "/search", "303", "Location"},
+	} {
+		if got := doc.Paths[c.path][c.method].Responses[c.status].Description; !strings.Contains(got, c.word) {
+			t.Errorf("%s %s: %s is %q, without %s", c.method, c.path, c.status, got, c.word)
+		}
+	}
+}
+
 // Every reference leads to a component, and every schema is one.
 func TestSchemasResolve(t *testing.T) {
 	s, doc := described(t)
