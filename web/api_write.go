@@ -16,6 +16,10 @@ import (
 // 8 MiB, so no honest one has more.
 const maxLines = 16384
 
+// proofToken is the bytes of a disclosure that one token buys: reading the largest takes
+// a core a second and half a gigabyte, and its claim is kept.
+const proofToken = 64 << 10
+
 // writeJSON answers with the JSON of v.
 func writeJSON(c *fiber.Ctx, status int, v any) error {
 	body, err := json.Marshal(v)
@@ -71,8 +75,7 @@ func postBulk(s *Server, c *fiber.Ctx) error {
 		}
 	}
 	if paid < len(lines) {
-		_, wait := s.writes.take(client, 1, s.cfg.Now())
-		e := rateLimited(wait)
+		e := rateLimited(s.writes.wait(client, s.cfg.Now()))
 		c.Set(fiber.HeaderRetryAfter, retryAfter(e.RetryAfter))
 		for range lines[paid:] {
 			if err := enc.Encode(viewOf(e)); err != nil {
@@ -107,6 +110,9 @@ func postProof(s *Server, c *fiber.Ctx) error {
 		return err
 	}
 	defer release()
+	if wait := s.writes.spend(s.clientAddr(c.Context()), (len(body)-1)/proofToken, s.cfg.Now()); wait > 0 {
+		return rateLimited(wait)
+	}
 	v, err := s.node.Disclose(c.UserContext(), body, publish)
 	if err != nil {
 		return err

@@ -20,13 +20,14 @@ const (
 	bulkBody   = 8 << 20
 	proofBody  = 5 << 20
 	largeSlots = 16 // bodies over smallBody in memory at once, 128 MiB at most
+	largeEach  = 4  // of one client, for a slow upload keeps its place for a minute
 )
 
 // Bodies are streamed: fasthttp hands the request over after the headers, so that
 // limits are taken before a byte of the body is stored. Streaming has three traps,
 // all handled here and in entry.go: Ctx.Body would read without bound; a body left
-// unread would be parsed as the next request, so such a connection is closed; and
-// a second read past the end of a chunked body starts on the next request.
+// unread would be parsed as the next request, so such a connection is closed, as is
+// that of a chunked body; and a second read past the end of one starts on what follows.
 
 // readBody returns the whole body of at most limit bytes, in a slice of its own.
 func readBody(ctx *fasthttp.RequestCtx, limit int) ([]byte, error) {
@@ -45,8 +46,10 @@ func readBody(ctx *fasthttp.RequestCtx, limit int) ([]byte, error) {
 	if (length >= 0 && len(body) != length) || endedEarly(ctx.Conn()) {
 		return nil, errTruncated
 	}
-	// The connection is at the start of the next request again.
-	if !ctx.Request.Header.ConnectionClose() {
+	// The connection is at the start of the next request again, if all who read these
+	// bytes agree where that is. Of chunks they might not: fasthttp skips whatever stands
+	// after the digits of a size, so that "0x2" ends a body.
+	if length >= 0 && !ctx.Request.Header.ConnectionClose() {
 		ctx.Response.Header.ResetConnectionClose()
 	}
 	return body, nil
@@ -98,15 +101,19 @@ func isTimeout(err error) bool {
 }
 
 // largeBody is readBody for routes that take more than smallBody: at most
-// largeSlots such bodies are in memory at once. release gives the place back and
-// must be called when the body is no longer needed.
+// largeSlots such bodies are in memory at once, largeEach of one client. One that says
+// that it is small needs no place. release gives the place back and must be called when
+// the body is no longer needed.
 func (s *Server) largeBody(c *fiber.Ctx, limit int) (body []byte, release func(), err error) {
-	select {
-	case s.large <- struct{}{}:
-	default:
+	if n := c.Context().Request.Header.ContentLength(); n >= 0 && n <= smallBody {
+		body, err = readBody(c.Context(), smallBody)
+		return body, func() {}, err
+	}
+	client := s.clientAddr(c.Context())
+	if !s.large.enter(client) {
 		return nil, nil, errTooMany
 	}
-	release = func() { <-s.large }
+	release = func() { s.large.leave(client) }
 	if body, err = readBody(c.Context(), limit); err != nil {
 		release()
 		return nil, nil, err

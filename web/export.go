@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -26,37 +25,6 @@ const (
 )
 
 var errExports = &app.Error{Code: "BUSY", Status: http.StatusServiceUnavailable, RetryAfter: 30 * time.Second, Message: "too many exports run; a running one ends within 15 minutes"}
-
-// exports bounds those that run.
-type exports struct {
-	mu   sync.Mutex // guards the map
-	open map[netip.Addr]int
-}
-
-func (e *exports) enter(client netip.Addr) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all := 0
-	for _, n := range e.open {
-		all += n
-	}
-	if all >= exportsOpen || e.open[client] >= exportsEach {
-		return false
-	}
-	if e.open == nil {
-		e.open = map[netip.Addr]int{}
-	}
-	e.open[client]++
-	return true
-}
-
-func (e *exports) leave(client netip.Addr) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.open[client]--; e.open[client] == 0 {
-		delete(e.open, client)
-	}
-}
 
 // getExport streams an agent's whole public record. Its length is not known before,
 // so an export that breaks is told by the connection's end, and by the archive,
@@ -83,7 +51,6 @@ func getExport(s *Server, c *fiber.Ctx) error {
 	if c.Method() == http.MethodHead {
 		return nil
 	}
-	client = limitKey(client)
 	if !s.exports.enter(client) {
 		return errExports
 	}
@@ -99,9 +66,8 @@ func getExport(s *Server, c *fiber.Ctx) error {
 
 // payExport takes what an export costs beyond the token of every read.
 func (s *Server) payExport(client netip.Addr) error {
-	const rest = exportTokens - 1
-	if got, wait := s.reads.take(client, rest, s.cfg.Now()); got < rest {
-		return rateLimited(wait + time.Duration(rest-got)*s.reads.per)
+	if wait := s.reads.spend(client, exportTokens-1, s.cfg.Now()); wait > 0 {
+		return rateLimited(wait)
 	}
 	return nil
 }

@@ -48,8 +48,34 @@ func TestExportCosts(t *testing.T) {
 	}
 }
 
+// A client that waits as long as it is told gets its export, whatever it had left, and
+// a bucket that is smaller than the price is not asked for all of it.
+func TestExportAfterTheWait(t *testing.T) {
+	for _, burst := range []int{1, 5, 99, 100, 101, 150, 600} {
+		now := time.Unix(1e9, 0)
+		s := &Server{reads: newLimiter(1200, burst), cfg: Config{Now: func() time.Time { return now }}}
+		client := netip.MustParseAddr("192.0.2.1")
+		ask := func() error {
+			if got, wait := s.reads.take(client, 1, now); got == 0 { // the token of every read
+				return rateLimited(wait)
+			}
+			return s.payExport(client)
+		}
+		s.reads.take(client, burst-1, now) // one is left
+		err := ask()
+		for tries := 0; err != nil; tries++ {
+			var e *app.Error
+			if !errors.As(err, &e) || tries == 2 {
+				t.Fatalf("burst %d: after two waits %v", burst, err)
+			}
+			now = now.Add(e.RetryAfter)
+			err = ask()
+		}
+	}
+}
+
 func TestExportsAtOnce(t *testing.T) {
-	var e exports
+	e := places{most: exportsOpen, each: exportsEach}
 	a, b, c := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
 	for i, step := range []struct {
 		client netip.Addr

@@ -48,16 +48,56 @@ func (l *limiter) take(client netip.Addr, want int, now time.Time) (got int, wai
 	s := &l.shards[shardOf(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, per := now.UnixNano(), int64(l.per)
-	full := max(s.get(key), t)
-	// The bucket lacks (full-t)/per tokens of burst.
-	have := (int64(l.burst)*per - (full - t)) / per
+	have, full := l.have(s, key, now)
 	if have <= 0 {
-		return 0, time.Duration(full - t - int64(l.burst-1)*per)
+		return 0, l.until(1, full, now)
 	}
-	got = min(want, int(have))
-	s.put(key, full+int64(got)*per)
+	got = min(want, have)
+	s.put(key, full+int64(got)*int64(l.per))
 	return got, 0
+}
+
+// spend takes want more tokens of a client that has paid one, all of them or none.
+// Without, wait says when there will be as many and the one. What a full bucket cannot
+// hold is not asked for.
+func (l *limiter) spend(client netip.Addr, want int, now time.Time) (wait time.Duration) {
+	if want = min(want, l.burst-1); l.per == 0 || want <= 0 {
+		return 0
+	}
+	key := limitKey(client)
+	s := &l.shards[shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have, full := l.have(s, key, now)
+	if have < want {
+		return l.until(want+1, full, now)
+	}
+	s.put(key, full+int64(want)*int64(l.per))
+	return 0
+}
+
+// wait returns when there will be a token, without taking one.
+func (l *limiter) wait(client netip.Addr, now time.Time) time.Duration {
+	key := limitKey(client)
+	s := &l.shards[shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, full := l.have(s, key, now)
+	return l.until(1, full, now)
+}
+
+// have returns the tokens of a bucket and the time, in unix nanoseconds, at which it
+// will be full again.
+func (l *limiter) have(s *limitShard, key netip.Addr, now time.Time) (tokens int, full int64) {
+	t, per := now.UnixNano(), int64(l.per)
+	full = max(s.get(key), t)
+	// The bucket lacks (full-t)/per tokens of burst.
+	return int((int64(l.burst)*per - (full - t)) / per), full
+}
+
+// until returns how long a bucket takes to have as many tokens.
+func (l *limiter) until(tokens int, full int64, now time.Time) time.Duration {
+	return max(time.Duration(full-now.UnixNano()-int64(l.burst-tokens)*int64(l.per)), 0)
 }
 
 func (s *limitShard) get(key netip.Addr) int64 {

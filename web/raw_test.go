@@ -18,7 +18,7 @@ import (
 	"karatum/app"
 )
 
-// dialRaw opens a raw connection that gives up after a minute, so that a test which
+// dialRaw opens a raw connection that gives up after minutes, so that a test which
 // hangs says where.
 func dialRaw(t testing.TB, addr string) net.Conn {
 	t.Helper()
@@ -27,7 +27,7 @@ func dialRaw(t testing.TB, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -179,20 +179,40 @@ func TestPipelinedRequestsEachGetTheirBody(t *testing.T) {
 	addr := start(t, echoNode(), Config{})
 	c := dialRaw(t, addr)
 	one := postHead + "Content-Length: 9\r\n\r\n{\"a\": 10}"
-	two := postHead + "Transfer-Encoding: chunked\r\n\r\n3\r\n{  \r\n2\r\n }\r\n0\r\n\r\n"
-	three := "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-	if _, err := io.WriteString(c, one+two+three); err != nil {
+	two := postHead + "Content-Length: 2\r\n\r\n{}"
+	three := "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+	four := postHead + "Transfer-Encoding: chunked\r\n\r\n3\r\n{  \r\n2\r\n }\r\n0\r\n\r\n"
+	if _, err := io.WriteString(c, one+two+three+four); err != nil {
 		t.Fatal(err)
 	}
 	br := bufio.NewReader(c)
-	for i, want := range []string{`"position":9`, `"position":5`, "ok"} {
+	for i, want := range []string{`"position":9`, `"position":2`, "ok", `"position":5`} {
 		r, err := http.ReadResponse(br, nil)
 		if err != nil {
 			t.Fatalf("response %d: %v", i, err)
 		}
 		body, err := io.ReadAll(r.Body)
-		if err != nil || !strings.Contains(string(body), want) {
-			t.Errorf("response %d = %q, want %s (%v)", i, body, want, err)
+		if err != nil || !strings.Contains(string(body), want) || r.Close != (i == 3) {
+			t.Errorf("response %d = %q, close %v, want %s (%v)", i, body, r.Close, want, err)
+		}
+	}
+}
+
+// What follows a body in chunks is never read as a request, for others may see its end
+// elsewhere.
+func TestNothingFollowsChunks(t *testing.T) {
+	addr := start(t, echoNode(), Config{})
+	for _, chunks := range []string{"2\r\n{}\r\n0\r\n\r\n", "0x2\r\n\r\n", "0 zz\r\n\r\n", "2;a\nb\r\n{}\r\n0\r\n\r\n", "2\r\n{}\r\n0\r\n\n"} {
+		c := dialRaw(t, addr)
+		if _, err := io.WriteString(c, postHead+"Transfer-Encoding: chunked\r\n\r\n"+chunks+"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(all), "HTTP/1.1 "); n != 1 {
+			t.Errorf("%q: %d responses, want 1: %.300q", chunks, n, all)
 		}
 	}
 }

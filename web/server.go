@@ -46,8 +46,8 @@ type Config struct {
 	Hosts []string
 	// IPRate is tokens a minute of one client address, IPBurst how many may be
 	// spent at once. A rate of 0 switches the limit off. A batch, a line of a bulk,
-	// a proof and an admin request cost one; reads have a bucket of their own, ten
-	// times as large.
+	// 64 KiB of a proof and an admin request cost one; reads have a bucket of their
+	// own, ten times as large.
 	IPRate, IPBurst int
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
@@ -103,10 +103,10 @@ type Server struct {
 	bodyLimits map[string]int // of POST paths that take more than smallBody
 	writes     *limiter
 	reads      *limiter
-	large      chan struct{} // a place for each large body in memory
+	large      places // of large bodies in memory
 	deadlines  *deadlines
 	streams    *streams // readers of events
-	exports    exports
+	exports    places
 	patience   *deadlines // of the operator's requests, which may wait for the chain
 	metrics    *metrics
 	unrouted   *routeCounters // of what no route answered
@@ -127,7 +127,7 @@ func New(node Node, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, node: node, network: node.Network(), log: cfg.Log, table: routes(),
 		writes: newLimiter(cfg.IPRate, cfg.IPBurst), reads: newLimiter(10*cfg.IPRate, 10*cfg.IPBurst),
-		large: make(chan struct{}, largeSlots), deadlines: newDeadlines(cfg.RequestTimeout), patience: newDeadlines(operatorTimeout), streams: newStreams(cfg.MaxConns / 2),
+		large: places{most: largeSlots, each: largeEach, local: true}, exports: places{most: exportsOpen, each: exportsEach}, deadlines: newDeadlines(cfg.RequestTimeout), patience: newDeadlines(operatorTimeout), streams: newStreams(cfg.MaxConns / 2),
 		metrics: newMetrics(), idPrefix: idPrefix(),
 	}
 	if cfg.BasePath != "" && (cfg.BasePath[0] != '/' || strings.ContainsAny(cfg.BasePath, ":*+?#% ")) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestLargeUploadsAreBounded(t *testing.T) {
 		return inner(ctx, lines)
 	}
 	addr := start(t, node, Config{})
-	one := bulkHead + "Content-Length: 2\r\n\r\n{}"
+	one := bulkHead + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" // of no known length, so it may be large
 	conns := make([]net.Conn, largeSlots)
 	for i := range conns {
 		conns[i] = dialRaw(t, addr)
@@ -40,8 +41,10 @@ func TestLargeUploadsAreBounded(t *testing.T) {
 	if code := errorOf(t, r); r.StatusCode != http.StatusServiceUnavailable || code != "BUSY" || r.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d, code %s", r.StatusCode, code)
 	}
-	if r := exchange(t, addr, postHead+"Content-Length: 2\r\n\r\n{}"); r.StatusCode != 201 {
-		t.Errorf("a single batch meanwhile: status %d", r.StatusCode)
+	for _, small := range []string{postHead, "POST /v1/flight/proofs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"} {
+		if r := exchange(t, addr, small+"Content-Length: 2\r\n\r\n{}"); r.StatusCode >= 300 {
+			t.Errorf("a small body meanwhile: status %d", r.StatusCode)
+		}
 	}
 	close(leave)
 	for _, c := range conns { // an answer is written after the place is given back
@@ -57,6 +60,48 @@ func TestLargeUploadsAreBounded(t *testing.T) {
 	go func() { <-entered }()
 	if r := exchange(t, addr, one); r.StatusCode != 200 {
 		t.Errorf("afterwards: status %d", r.StatusCode)
+	}
+}
+
+// One client's uploads leave places for others: here they are told apart by what the
+// proxy before them says.
+func TestLargeUploadsOfOneClient(t *testing.T) {
+	node := echoNode()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	inner := node.bulk
+	node.bulk = func(ctx context.Context, lines [][]byte) []app.BulkAnswer {
+		entered <- struct{}{}
+		<-leave
+		return inner(ctx, lines)
+	}
+	addr := start(t, node, Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	upload := func(client string) net.Conn {
+		c := dialRaw(t, addr)
+		_, err := fmt.Fprintf(c, "%sX-Forwarded-For: %s\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", bulkHead, client)
+		check(t, err)
+		return c
+	}
+	status := func(c net.Conn) int {
+		t.Helper()
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		check(t, err)
+		return r.StatusCode
+	}
+	var conns []net.Conn
+	for range largeEach {
+		conns = append(conns, upload("192.0.2.1"))
+		<-entered
+	}
+	if got := status(upload("192.0.2.1")); got != http.StatusServiceUnavailable {
+		t.Errorf("one more of the same client: status %d", got)
+	}
+	conns = append(conns, upload("192.0.2.2"))
+	<-entered
+	close(leave)
+	for _, c := range conns {
+		if got := status(c); got != http.StatusOK {
+			t.Errorf("an upload with a place: status %d", got)
+		}
 	}
 }
 
@@ -104,8 +149,13 @@ func TestFilesAreCached(t *testing.T) {
 	if r.StatusCode != 200 || tag == "" || r.Header.Get("Content-Type") != "text/javascript; charset=utf-8" {
 		t.Fatalf("status %d, tag %q, type %q", r.StatusCode, tag, r.Header.Get("Content-Type"))
 	}
-	if r := exchange(t, addr, "GET /sdk/karatum-flight.mjs HTTP/1.1\r\nHost: x\r\nIf-None-Match: "+tag+"\r\n\r\n"); r.StatusCode != 304 {
-		t.Errorf("status %d, want 304", r.StatusCode)
+	for _, c := range []struct {
+		have string
+		want int
+	}{{tag, 304}, {"W/" + tag, 304}, {`"other", ` + tag, 304}, {"*", 304}, {`"other"`, 200}, {strings.Trim(tag, `"`), 200}} {
+		if r := exchange(t, addr, "GET /sdk/karatum-flight.mjs HTTP/1.1\r\nHost: x\r\nIf-None-Match: "+c.have+"\r\n\r\n"); r.StatusCode != c.want {
+			t.Errorf("If-None-Match %s: status %d, want %d", c.have, r.StatusCode, c.want)
+		}
 	}
 }
 
