@@ -126,17 +126,19 @@ func TestHiddenTab(t *testing.T) {
 	}
 }
 
-// TestRestart: the node stops and starts again on the same data, at the same address.
+// TestRestart: the node stops and starts again on the same data; to the browser, at the
+// same address.
 // The page loads itself again, and has each batch once: those before, those that came
 // before the page was back, and those after.
 func TestRestart(t *testing.T) {
 	need(t, missing)
 	data := filepath.Join(t.TempDir(), "data")
-	n := restartable(t, data, "")
+	n := restartable(t, data)
+	w := newWire(t, n)
 	b := newTab(t)
-	b.allow, b.expects = []string{n.url + "/"}, regexp.MustCompile(`net::ERR_`)
+	b.allow, b.expects = []string{w.url + "/"}, regexp.MustCompile(`net::ERR_`)
 	p := newPen(t, n, "lasting")
-	b.open(n.url + "/")
+	b.open(w.url + "/")
 	b.wait(following)
 	b.mark()
 	p.write()
@@ -146,9 +148,11 @@ func TestRestart(t *testing.T) {
 	last := b.seqs()[0]
 
 	n.stop()
+	w.cut()
 	b.wait(`document.querySelector('#live-state').dataset.state === 'stale'`)
-	p.to = restartable(t, data, strings.TrimPrefix(n.url, "http://"))
+	p.to = restartable(t, data)
 	p.write()
+	w.mend(p.to)
 	b.outlast(`!window.marked && ` + p.inFeed(2, 1, 0) + ` && ` + following)
 	p.write()
 	b.wait(p.inFeed(3, 2, 1, 0))
@@ -159,12 +163,12 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// restartable starts a node of its own on the data, at the address. It ends with the
-// test unless it is stopped before.
-func restartable(t *testing.T, data, listen string) *node {
+// restartable starts a node of its own on the data. It ends with the test unless it is
+// stopped before.
+func restartable(t *testing.T, data string) *node {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	n := &node{listen: listen, cancel: cancel, replayed: make(chan struct{}, 4)}
+	n := &node{cancel: cancel, replayed: make(chan struct{}, 4)}
 	t.Cleanup(n.stop)
 	if err := os.MkdirAll(filepath.Dir(data), 0o700); err != nil {
 		t.Fatal(err)

@@ -10,55 +10,60 @@ import (
 	"testing"
 )
 
-// A wire stands between a browser and the node, and can be cut: to the browser the
-// node has died.
+// A wire stands between a browser and a node, and can be cut: to the browser the node
+// has died. It keeps its port meanwhile, which another process could take otherwise.
 type wire struct {
-	t    *testing.T
-	to   string
-	addr string
+	url string
 
 	mu   sync.Mutex // guards the rest
-	ln   net.Listener
+	to   string     // address of the node, "" while cut
 	open []net.Conn
 }
 
-func newWire(t *testing.T) *wire {
-	w := &wire{t: t, to: strings.TrimPrefix(site.url, "http://"), addr: "127.0.0.1:0"}
-	w.mend()
-	t.Cleanup(w.cut)
-	return w
-}
-
-// mend listens, again at the same address.
-func (w *wire) mend() {
-	w.t.Helper()
-	ln, err := net.Listen("tcp", w.addr)
+func newWire(t *testing.T, to *node) *wire {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ln, w.addr = ln, ln.Addr().String()
+	w := &wire{url: "http://" + ln.Addr().String()}
+	w.mend(to)
+	t.Cleanup(func() {
+		ln.Close()
+		w.cut()
+	})
 	go func() {
 		for {
 			c, err := ln.Accept()
 			if err != nil {
-				return // cut
+				return // the test is over
 			}
 			w.carry(c)
 		}
 	}()
+	return w
+}
+
+// mend leads to a node from now on.
+func (w *wire) mend(to *node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to = strings.TrimPrefix(to.url, "http://")
 }
 
 func (w *wire) carry(c net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.to == "" {
+		c.Close()
+		return
+	}
 	far, err := net.Dial("tcp", w.to)
 	if err != nil {
 		c.Close()
 		return
 	}
-	w.mu.Lock()
 	w.open = append(w.open, c, far)
-	w.mu.Unlock()
 	for _, way := range [][2]net.Conn{{c, far}, {far, c}} {
 		go func() {
 			_, _ = io.Copy(way[0], way[1]) // either end may go
@@ -70,7 +75,7 @@ func (w *wire) carry(c net.Conn) {
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ln.Close()
+	w.to = ""
 	for _, c := range w.open {
 		c.Close()
 	}
@@ -85,10 +90,10 @@ func TestStale(t *testing.T) {
 	need(t, missing)
 	for _, page := range []string{"/", "/node"} {
 		t.Run(page, func(t *testing.T) {
-			w := newWire(t)
+			w := newWire(t, site)
 			b := newTab(t)
-			b.allow, b.expects = []string{"http://" + w.addr + "/"}, regexp.MustCompile(`net::ERR_`)
-			b.open("http://" + w.addr + page)
+			b.allow, b.expects = []string{w.url + "/"}, regexp.MustCompile(`net::ERR_`)
+			b.open(w.url + page)
 			b.wait(`document.querySelector('#live-state').dataset.state === 'on'`)
 			w.cut()
 			b.wait(`document.querySelector('#live-state').innerText.startsWith('Reconnecting, last heard')`)
@@ -97,7 +102,7 @@ func TestStale(t *testing.T) {
 			}
 			eval[bool](b, `(() => { const now = Date.now; Date.now = () => now() + 190000; return true })()`)
 			b.wait(grey + ` && document.querySelector('#as-of').textContent === 'as of 3 min ago'`)
-			w.mend()
+			w.mend(site)
 			b.wait(`!(` + grey + `) && document.querySelector('#as-of').textContent === '' && document.querySelector('#live-state').dataset.state === 'on'`)
 		})
 	}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,7 +33,6 @@ const hostile = `</script><img src=x onerror=alert(1)> ` + "\u202eתמיד\u202c
 // with EIP-191 and is not anchored.
 type node struct {
 	url, chain string
-	listen     string // address to listen at; any port of loopback where empty
 	attester   string
 	agent      string // of the demo
 	stream     string
@@ -154,7 +152,7 @@ func (n *node) serve(ctx context.Context, dir string) error {
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", cmp.Or(n.listen, "127.0.0.1:0"))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
