@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,5 +148,39 @@ func TestLimitOverHTTP(t *testing.T) {
 	}
 	if r := exchange(t, addr, "GET /v1/flight/agents HTTP/1.1\r\nHost: x\r\n\r\n"); r.StatusCode != 200 {
 		t.Errorf("reads have a bucket of their own: status %d", r.StatusCode)
+	}
+}
+
+// A disclosure costs a token for each 64 KiB, all or none of them, and the wait that a
+// refusal names is enough.
+func TestLargeProofsCostMore(t *testing.T) {
+	var clock atomic.Int64
+	addr := start(t, echoNode(), Config{IPRate: 60, IPBurst: 10, Now: func() time.Time { return time.Unix(1_760_000_000+clock.Load(), 0) }})
+	post := func(size int) *http.Response {
+		t.Helper()
+		return exchange(t, addr, fmt.Sprintf("POST /v1/flight/proofs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat(" ", size)))
+	}
+	for i, c := range []struct{ size, status int }{
+		{64 << 10, 200}, {64<<10 + 1, 200}, {300 << 10, 200}, // 1 + 2 + 5 of 10 tokens
+		{200 << 10, 429}, // which costs the one that every request does
+		{1, 200}, {1, 429},
+	} {
+		if r := post(c.size); r.StatusCode != c.status {
+			t.Errorf("proof %d of %d bytes: status %d, want %d", i, c.size, r.StatusCode, c.status)
+		}
+	}
+	r := post(1)
+	wait, err := strconv.Atoi(r.Header.Get("Retry-After"))
+	if r.StatusCode != 429 || err != nil || wait != 1 {
+		t.Fatalf("status %d, wait %d, %v", r.StatusCode, wait, err)
+	}
+	clock.Add(5)
+	r = post(5 << 20) // as much as the bucket can hold
+	if wait, err = strconv.Atoi(r.Header.Get("Retry-After")); r.StatusCode != 429 || err != nil {
+		t.Fatalf("status %d, wait %d, %v", r.StatusCode, wait, err)
+	}
+	clock.Add(int64(wait))
+	if r := post(5 << 20); r.StatusCode != 200 {
+		t.Errorf("after %d s: status %d", wait, r.StatusCode)
 	}
 }
