@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"karatum/app"
+	"karatum/flight"
 )
 
 // A BatchView is the page of one batch.
@@ -24,6 +25,9 @@ type BatchLine struct {
 
 // maxBatchLines is how many opened steps the page lists.
 const maxBatchLines = 200
+
+// batchFile is how a batch is called on the reader's disk.
+func batchFile(id flight.Hash) string { return "batch-" + id.String()[:10] + ".json" }
 
 // ViewBatch makes the view; opened are the opened steps of the batch, by number.
 func ViewBatch(b app.BatchView, opened []app.TapeStep) (BatchView, error) {

@@ -16,6 +16,7 @@ const (
 	epochBlockLevel = 5 // a block is 32 leaves
 	epochBlock      = 1 << epochBlockLevel
 	epochWidth      = 720
+	epochSpace      = 96 // for a node of the lowest level, where all fit
 	epochStep       = 44 // between levels
 	epochMargin     = 18
 )
@@ -132,7 +133,7 @@ func pathOf(levels [][]flight.Hash, id flight.Hash, index int) *BatchPath {
 
 // An EpochTree is the drawing: lines between nodes, and the nodes.
 type EpochTree struct {
-	Height        int
+	Width, Height int
 	Branches, Way string // SVG paths; Way is that of the batch which was asked for
 	Base          []EpochNode
 	Inner         []EpochNode // the root is the last
@@ -159,7 +160,7 @@ func (n *EpochNode) radius(usual int) int {
 // drawEpoch draws the levels from base on; index is the leaf whose way is marked, or -1.
 func drawEpoch(levels [][]flight.Hash, base, index int) EpochTree {
 	top := len(levels) - 1
-	t := EpochTree{Height: (top-base)*epochStep + 2*epochMargin, Blocks: base > 0, Leaves: len(levels[0]), Depth: top}
+	t := EpochTree{Width: min(epochWidth, 2*epochMargin+epochSpace*len(levels[base])), Height: (top-base)*epochStep + 2*epochMargin, Blocks: base > 0, Leaves: len(levels[0]), Depth: top}
 	var branches, way strings.Builder
 	var below []EpochNode
 	for l := base; l <= top; l++ {
@@ -167,7 +168,7 @@ func drawEpoch(levels [][]flight.Hash, base, index int) EpochTree {
 		for i := range row {
 			n := EpochNode{Index: i, Hash: levels[l][i], Y: float64((top-l)*epochStep + epochMargin), On: index >= 0 && index>>l == i}
 			if l == base {
-				n.X = epochMargin + (float64(i)+.5)*(epochWidth-2*epochMargin)/float64(len(row))
+				n.X = epochMargin + (float64(i)+.5)*float64(t.Width-2*epochMargin)/float64(len(row))
 			} else {
 				children := below[2*i : min(2*i+2, len(below))]
 				n.X = (children[0].X + children[len(children)-1].X) / 2
@@ -192,7 +193,7 @@ func drawEpoch(levels [][]flight.Hash, base, index int) EpochTree {
 	return t
 }
 
-func (t *EpochTree) box() string { return fmt.Sprintf("0 0 %d %d", epochWidth, t.Height) }
+func (t *EpochTree) box() string { return fmt.Sprintf("0 0 %d %d", t.Width, t.Height) }
 
 // about says the drawing in words.
 func (t *EpochTree) about() string {
@@ -226,11 +227,11 @@ func attestationAt(a app.AnchorView) string {
 	return at.attestation + a.AttestationUID.String()
 }
 
-// txAt is where others show the anchoring transaction, "" where nobody does.
-func txAt(a app.AnchorView) string {
-	at, ok := explorers[a.ChainID]
-	if !ok || a.TxHash == nil {
+// txAt is where others show a transaction, "" where nobody does.
+func txAt(chainID uint64, tx *flight.Hash) string {
+	at, ok := explorers[chainID]
+	if !ok || tx == nil {
 		return ""
 	}
-	return at.tx + a.TxHash.String()
+	return at.tx + tx.String()
 }

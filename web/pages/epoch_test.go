@@ -80,7 +80,7 @@ func TestEpochTree(t *testing.T) {
 		}
 		nodes, on := append(append([]EpochNode{}, v.Tree.Base...), v.Tree.Inner...), 0
 		for _, n := range nodes {
-			if n.X < 0 || n.X > epochWidth || n.Y < 0 || n.Y > float64(v.Tree.Height) {
+			if n.X < 0 || n.X > float64(v.Tree.Width) || v.Tree.Width > epochWidth || n.Y < 0 || n.Y > float64(v.Tree.Height) {
 				t.Errorf("%d batches: a node at %.1f, %.1f", c.batches, n.X, n.Y)
 			}
 			if n.On {

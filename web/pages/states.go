@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"karatum/app"
@@ -54,14 +55,18 @@ type stage struct {
 	At    uint64
 }
 
-// stages puts the times of an epoch in their order; of equal ones pending is first.
+// anchorStates are the states of an anchor in the order in which they are reached.
+var anchorStates = []string{"pending", "included", "safe", "final"}
+
+// stages puts the times of an epoch in their order; equal ones stay in that of the
+// states.
 func stages(times map[string]uint64) []stage {
 	var out []stage
 	for state, at := range times {
 		out = append(out, stage{state, at})
 	}
 	slices.SortFunc(out, func(a, b stage) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(b.State, a.State))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(slices.Index(anchorStates, a.State), slices.Index(anchorStates, b.State)), cmp.Compare(a.State, b.State))
 	})
 	return out
 }
@@ -72,6 +77,33 @@ func place(chainID uint64, block *uint64) string {
 		return fmt.Sprint(chainID)
 	}
 	return fmt.Sprintf("%d, block %s", chainID, number(*block))
+}
+
+// jobs are the jobs of a node in words.
+var jobs = map[string]string{
+	"anchor":  "Anchor waiting batches",
+	"settle":  "Follow anchors until final",
+	"recheck": "Recheck open claims",
+}
+
+func jobWords(name string) string { return cmp.Or(jobs[name], sentence(Visible(name))) }
+
+// scheduleWords says "@every 5m0s" as "every 5m"; a cron expression stays as it is.
+func scheduleWords(spec string) string {
+	text, ok := strings.CutPrefix(spec, "@every ")
+	d, err := time.ParseDuration(text)
+	if !ok || err != nil {
+		return Visible(spec)
+	}
+	switch {
+	case d%time.Hour == 0:
+		return fmt.Sprintf("every %d h", d/time.Hour)
+	case d%time.Minute == 0:
+		return fmt.Sprintf("every %d min", d/time.Minute)
+	case d%time.Second == 0:
+		return fmt.Sprintf("every %d s", d/time.Second)
+	}
+	return "every " + d.String()
 }
 
 // runTitle says one run of a job: when, how long, and what came of it.

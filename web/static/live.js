@@ -4,7 +4,7 @@
 const state = document.getElementById('live-state'), feed = document.getElementById('feed')
 const pause = document.getElementById('feed-pause'), fresh = document.getElementById('feed-new'), asOf = document.getElementById('as-of')
 const url = new URL(state.dataset.stream, location)
-let source, held = [], paused = false, heard = Date.now(), read = heard, unsaid = 0, count
+let source, held = [], paused = false, heard = Date.now(), read = heard, unsaid = 0, newest, count
 
 const show = (name, text) => {
   state.dataset.state = name
@@ -56,6 +56,7 @@ const recount = () => {
       const now = await (await fetch(state.dataset.status)).json()
       const fill = (name, find) => all(`[data-${name}]`).forEach(el => { el.textContent = find(el.dataset[name]).toLocaleString('en-US') })
       fill('count', path => path.split('.').reduce((v, key) => v[key], now))
+      all('[data-one]').forEach(el => { el.textContent = el.previousElementSibling.textContent === '1' ? el.dataset.one : el.dataset.many })
       fill('head', id => now.chains.find(c => c.chainId === +id).head)
       read = Date.now()
       grey()
@@ -81,12 +82,13 @@ const open = () => {
     beat()
     url.searchParams.set('since', m.lastEventId)
     unsaid++
+    newest = JSON.parse(m.data)
     recount()
     if (!feed) return
     if (paused) {
-      held = [...held, JSON.parse(m.data)].slice(-100)
+      held = [...held, newest].slice(-100)
       button()
-    } else put([JSON.parse(m.data)])
+    } else put([newest])
   }
   source.onerror = lost
 }
@@ -104,8 +106,9 @@ if (feed) {
     held = []
     button()
   }
+  // Whoever hears the page is told twice a minute, not of every row.
   setInterval(() => {
-    if (unsaid) say(`${unsaid} new events`)
+    if (unsaid) say(`${unsaid === 1 ? '1 new event' : `${unsaid} new events, the last`}: ${newest.who ?? ''} ${newest.verb} ${newest.what}${newest.tail ?? ''}`)
     unsaid = 0
   }, 30000)
 }
