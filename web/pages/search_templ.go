@@ -339,7 +339,7 @@ func (s *Site) notFound(v app.SearchView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if v.Query != "" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<p>It has the form of nothing that could be looked for: an address has 40 hex digits and a hash 64, of which the first six are enough.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<p>It is neither a number nor enough of a hash: an address has 40 hex digits after 0x and a hash has 64, of which the first six are enough.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

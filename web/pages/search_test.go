@@ -48,7 +48,7 @@ func TestSearchPageOfNothing(t *testing.T) {
 		want string
 	}{
 		{app.SearchView{Query: "x", Tried: []string{app.FoundAgent, app.FoundNode, app.FoundEpoch}}, "an agent&#39;s address, a key of this node or an epoch&#39;s root or number; this node has none such."},
-		{app.SearchView{Query: "x"}, "the form of nothing"},
+		{app.SearchView{Query: "x"}, "neither a number nor enough of a hash"},
 		{app.SearchView{}, "finds an agent"},
 	} {
 		var b strings.Builder

@@ -61,6 +61,10 @@ document.addEventListener('keydown', e => {
   } else if (e.key === 'Escape' && at === q) q.blur()
 })
 
+// The current entry of a navigation that scrolls sideways is in sight.
+const current = document.querySelector('.nav [aria-current]')
+if (current) current.parentElement.scrollLeft = current.offsetLeft - 60
+
 // Relative times grow older where they stand, or are shown as they are.
 const relative = (ms, now) => {
   const min = Math.floor(Math.abs(now - ms) / 60000), ahead = ms > now
