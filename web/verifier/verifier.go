@@ -21,8 +21,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -51,8 +49,8 @@ func (a *Assets) Scripts() []Script {
 	return all
 }
 
-// New makes the files. The offline page holds css, the style sheet of all pages, as
-// well. The error names an asset that is not as it must be.
+// New makes the files. The offline page holds what it needs of css, the style sheet of
+// all pages, as well. The error names an asset that is not as it must be.
 func New(css []byte) (*Assets, error) {
 	a := &Assets{}
 	var err error
@@ -68,8 +66,6 @@ func New(css []byte) (*Assets, error) {
 	return a, nil
 }
 
-var heading = regexp.MustCompile(`(?m)^/\* ([A-Z][a-z, -]+) -{4,} \*/$`)
-
 // makeOffline puts everything into one page whose own policy runs this script and
 // no other, and lets nothing be loaded or sent.
 func (a *Assets) makeOffline(css []byte) error {
@@ -80,45 +76,24 @@ func (a *Assets) makeOffline(css []byte) error {
 	page = exportWord.ReplaceAllString(page, "")
 	checks := exportWord.ReplaceAll(a.worker.Body, nil)
 	script := fmt.Sprintf("const embeddedVerifier = (() => {\n%s\nreturn { serve };\n})();\n\n%s", checks, page)
-	base, err := sections(string(css))
-	if err != nil {
+	render := func(policy, style, script string) error {
+		var b bytes.Buffer
+		err := offlinePage(policy, style, script, Panel{
+			Offline: true, Forge: true, AnyChecks: AnyChecks(), Checkers: []Checker{{Script: a.worker}}, File: "document.json", Record: "#",
+		}).Render(context.Background(), &b)
+		a.Offline = b.Bytes()
 		return err
 	}
-	style := base + string(a.CSS)
+	if err := render("", "", ""); err != nil { // tells which rules of the style sheet it needs
+		return err
+	}
+	style := prune(string(css)+string(a.CSS), string(a.Offline), script)
 	if strings.Contains(strings.ToLower(script), "</script") || strings.Contains(style, "</") {
 		return fmt.Errorf("an asset holds a closing tag")
 	}
 	a.Policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
 		pin(script), pin(style))
-	var b bytes.Buffer
-	err = offlinePage(a.Policy, style, script, Panel{
-		Offline: true, Forge: true, AnyChecks: AnyChecks(), Checkers: []Checker{{Script: a.worker}}, File: "document.json", Record: "#",
-	}).Render(context.Background(), &b)
-	a.Offline = b.Bytes()
-	return err
-}
-
-// offlineSections are those parts of the style sheet that the offline page needs.
-var offlineSections = []string{"Tokens", "Base", "Page", "Hash, time, badge", "Key-value and tables", "Node pages", "Small screens"}
-
-// sections cuts a style sheet at its headings and keeps what the offline page needs.
-func sections(css string) (string, error) {
-	var b strings.Builder
-	found, at := 0, heading.FindAllStringSubmatchIndex(css, -1)
-	for i, m := range at {
-		end := len(css)
-		if i+1 < len(at) {
-			end = at[i+1][0]
-		}
-		if slices.Contains(offlineSections, css[m[2]:m[3]]) {
-			found++
-			b.WriteString(css[m[0]:end])
-		}
-	}
-	if found != len(offlineSections) {
-		return "", fmt.Errorf("the style sheet has %d of the sections %s", found, strings.Join(offlineSections, "; "))
-	}
-	return b.String(), nil
+	return render(a.Policy, style, script)
 }
 
 // pin is a hash as policies name it.

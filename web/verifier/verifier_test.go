@@ -157,13 +157,36 @@ func TestEveryCheckSays(t *testing.T) {
 	}
 }
 
-func TestStyleSections(t *testing.T) {
-	css := string(styles(t))
-	if _, err := New([]byte(strings.Replace(css, "/* Base -", "/* Basis -", 1))); err == nil || !strings.Contains(err.Error(), "sections") {
-		t.Errorf("a style sheet without a section: %v", err)
+// The offline page keeps the rules that can apply to it, and no others.
+func TestPrune(t *testing.T) {
+	const page = `<div class="card"><a href="#x">nav</a></div>`
+	for css, want := range map[string]string{
+		"/* a { } */ .card { top: 0 }":                             ".card { top: 0 }\n",
+		".card > .foot, .card a { top: 0 }":                        ".card > .foot, .card a { top: 0 }\n",
+		".foot { top: 0 } .wide { top: 1px }":                      ".wide { top: 1px }\n",
+		".card:not(.foot)::before { content: \"x\" }":              ".card:not(.foot)::before { content: \"x\" }\n",
+		"[data-theme] .card { top: 0 } * { top: 0 }":               "* { top: 0 }\n",
+		"@font-face { src: x } @media print { .foot { top: 0 } }":  "",
+		"@media print { .foot { top: 0 } .card { top: 0 } } a { }": "@media print {\n.card { top: 0 }\n}\na { }\n",
+		"nav { top: 0 }": "",
+	} {
+		if got := prune(css, page, `nav.className = 'wide'`); got != want {
+			t.Errorf("%s\ngot  %q\nwant %q", css, got, want)
+		}
 	}
-	kept, err := sections(css)
-	if err != nil || len(kept) >= len(css) || strings.Contains(kept, "@font-face") || strings.Contains(kept, "/* Masthead") {
-		t.Errorf("%d of %d bytes kept, %v", len(kept), len(css), err)
+	a, err := New(styles(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	offline := string(a.Offline)
+	for _, want := range []string{".checks li {", ".chip[aria-pressed=\"true\"] {", "#document {", "@media (max-width: 640px) {", "--paper:", ".differ {", ".kv {"} {
+		if !strings.Contains(offline, want) {
+			t.Errorf("the offline page has no rule %s", want)
+		}
+	}
+	for _, other := range []string{".mast ", ".dial ", ".feed ", ".tbl ", "@font-face", "@keyframes"} {
+		if strings.Contains(offline, "\n"+other) {
+			t.Errorf("the offline page has the rule %s", other)
+		}
 	}
 }
