@@ -159,15 +159,18 @@ func firstVerdict(r *flight.Report) flight.Verdict {
 func (a *App) keepStep(ctx context.Context, d *flight.Disclosure, r *flight.Report, row *store.Step) (news []Event, err error) {
 	err = a.store.Update(ctx, func(tx *store.Tx) error {
 		news = nil
-		if _, err := tx.Step(ctx, row.Hash); errors.Is(err, store.ErrNotFound) {
+		old, err := tx.Step(ctx, row.Hash)
+		if errors.Is(err, store.ErrNotFound) {
 			e := verdictEvent(row, row.Verdict, tx.Now())
 			e.Kind = EventOpened
 			news = append(news, e)
+		} else if err != nil {
+			return err
 		}
 		if _, err := tx.Batch(ctx, r.BatchID); err != nil {
 			return notFound(err, ErrUnknownBatch)
 		}
-		if err := a.revealQuota(ctx, tx, row); err != nil {
+		if err := a.revealQuota(ctx, tx, &old, row); err != nil {
 			return err
 		}
 		if err := tx.UpsertStep(ctx, row); err != nil {
@@ -185,10 +188,14 @@ func (a *App) keepStep(ctx context.Context, d *flight.Disclosure, r *flight.Repo
 	return news, outward(err)
 }
 
-func (a *App) revealQuota(ctx context.Context, tx *store.Tx, row *store.Step) error {
+// revealQuota refuses what would be published beyond a key's share of the day (UTC).
+// What old holds already costs nothing.
+func (a *App) revealQuota(ctx context.Context, tx *store.Tx, old, row *store.Step) error {
 	size := 0
-	for _, doc := range row.Reveals {
-		size += len(doc)
+	for field, doc := range row.Reveals {
+		if _, kept := old.Reveals[field]; !kept {
+			size += len(doc)
+		}
 	}
 	if size == 0 {
 		return nil
@@ -198,8 +205,8 @@ func (a *App) revealQuota(ctx context.Context, tx *store.Tx, row *store.Step) er
 		return err
 	}
 	if used+uint64(size) > maxRevealDayBytes {
-		return &Error{Code: "REVEAL_QUOTA", Status: http.StatusTooManyRequests, RetryAfter: time.Hour,
-			Message: fmt.Sprintf("this key has published %d bytes today; the limit is %d", used, maxRevealDayBytes)}
+		return &Error{Code: "REVEAL_QUOTA", Status: http.StatusTooManyRequests, RetryAfter: time.Duration(dayMs-tx.Now()%dayMs) * time.Millisecond,
+			Message: fmt.Sprintf("this key has published %d bytes today (UTC); the limit is %d", used, maxRevealDayBytes)}
 	}
 	return nil
 }

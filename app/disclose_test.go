@@ -244,6 +244,37 @@ func TestBrokenChain(t *testing.T) {
 	}
 }
 
+// What is published counts against the key's day once: a step that is posted again
+// costs nothing, and a refusal names the day's end.
+func TestRevealQuota(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	a.fill(t, 3)
+	b := a.batch(t, flight.EIP712)
+	r.mustIngest(b)
+	publish := func(seq uint64) error {
+		t.Helper()
+		_, err := r.app.Disclose(t.Context(), a.disclose(t, b, seq, "args"), true)
+		return err
+	}
+	if err := publish(0); err != nil {
+		t.Fatal(err)
+	}
+	rest := &store.Step{Hash: a.hashes[1], BatchID: b.ID(), Agent: a.key.Address(), Stream: a.stream, Seq: 50, Record: a.steps[1].Canonical(), Proof: []byte("{}"),
+		Reveals: map[string]json.RawMessage{"prompt": make([]byte, maxRevealDayBytes-150)}, Verdict: flight.Unverified(flight.NoClaim)}
+	if err := r.store.Update(t.Context(), func(tx *store.Tx) error { return tx.UpsertStep(t.Context(), rest) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(0); err != nil {
+		t.Errorf("the same once more: %v", err)
+	}
+	e := wantCode(t, publish(2), "REVEAL_QUOTA")
+	r.shift.Add(int64(e.RetryAfter))
+	if err := publish(2); err != nil {
+		t.Errorf("after %s: %v", e.RetryAfter, err)
+	}
+}
+
 // A deafChain answers every call with one error.
 type deafChain struct{ err error }
 
