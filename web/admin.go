@@ -29,8 +29,8 @@ func (s *Server) adminGuard(c *fiber.Ctx) *app.Error {
 	default:
 		return errOrigin
 	}
-	token, ok := strings.CutPrefix(string(h.Peek(fiber.HeaderAuthorization)), "Bearer ")
-	if !ok || !s.node.CheckOperator(token) {
+	scheme, token, _ := strings.Cut(string(h.Peek(fiber.HeaderAuthorization)), " ")
+	if !strings.EqualFold(scheme, "Bearer") || !s.node.CheckOperator(token) {
 		return errToken
 	}
 	return nil

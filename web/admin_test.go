@@ -30,6 +30,7 @@ func TestAdminGuard(t *testing.T) {
 		{"configured name", "node.example", token + json, 200},
 		{"own origin", "node.example", token + json + "Origin: https://node.example\r\n", 200},
 		{"no token", "localhost", json, 401},
+		{"scheme in lower case", "localhost", json + "Authorization: bearer " + operatorToken + "\r\n", 200},
 		{"wrong token", "localhost", json + "Authorization: Bearer wrong\r\n", 401},
 		{"empty token", "localhost", json + "Authorization: Bearer \r\n", 401},
 		{"another scheme", "localhost", json + "Authorization: Basic " + operatorToken + "\r\n", 401},

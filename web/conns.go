@@ -14,8 +14,8 @@ import (
 // Bounds of connections. A browser opens 6, a recorder 1 or 2.
 const (
 	maxConnsPerClient = 64
-	lingerTime        = time.Second
-	lingerBytes       = 256 << 10
+	lingerTime        = 3 * time.Second
+	lingerBytes       = bulkBody + 1<<20 // most clients send a body whole before they read why it is refused
 )
 
 // A boundedListener bounds open connections in all and for each client, so that

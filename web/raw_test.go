@@ -117,6 +117,7 @@ func TestRawRequests(t *testing.T) {
 		{"long path", "GET /" + strings.Repeat("a", 9<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, "HEADERS_TOO_LARGE"},
 		{"16 KiB", postHead + "Content-Length: 16384\r\n\r\n" + strings.Repeat(" ", 16384), 201, ""},
 		{"16 KiB and a byte", postHead + "Content-Length: 16385\r\n\r\n" + strings.Repeat(" ", 16385), 413, "BODY_TOO_LARGE"},
+		{"4 MiB, read by who has sent it", postHead + "Content-Length: 4194304\r\n\r\n" + strings.Repeat(" ", 4<<20), 413, "BODY_TOO_LARGE"},
 		{"length of a gigabyte, no body", postHead + "Content-Length: 1073741824\r\n\r\n", 413, "BODY_TOO_LARGE"},
 		{"gigabyte that waits for 100", postHead + "Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n", 413, "BODY_TOO_LARGE"},
 		{"length beyond int64", postHead + "Content-Length: 99999999999999999999\r\n\r\n", 400, "BAD_HTTP"},
