@@ -7,6 +7,7 @@ import (
 
 	"karatum/app"
 	"karatum/flight"
+	"karatum/flight/canon"
 )
 
 const (
@@ -94,4 +95,30 @@ func TestCompared(t *testing.T) {
 	if v.Shown() != "The chain shows that the transaction failed." {
 		t.Errorf("a failure: %q", v.Shown())
 	}
+}
+
+// Base units stand beside the amount that they are, where the token is known.
+func TestClaimNote(t *testing.T) {
+	for _, c := range []struct{ claim, key, want string }{
+		{`{"amount":"25000000","kind":"erc20.transfer","to":"0x5690","token":"0x1"}`, "amount", "25,000,000 base units"},
+		{`{"kind":"native.transfer","to":"0x5690","value":"1500000000000000000"}`, "value", "1.5 ETH"},
+		{`{"kind":"tx.success"}`, "kind", ""},
+		{`{"amount":"x","kind":"erc20.transfer"}`, "amount", ""},
+		{`{"amount":"5","kind":"other"}`, "amount", ""},
+	} {
+		value, err := canon.Parse([]byte(c.claim), canon.MaxDepth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := FieldView{Name: "claim"}
+		f.open(flight.Opening{Field: "claim", Value: value})
+		f.say(readClaim([]byte(c.claim), 84532))
+		for _, l := range f.Lines {
+			if want := map[bool]string{true: c.want}[l.Key == c.key]; l.Note != want {
+				t.Errorf("%s: %s is noted %q, want %q", c.claim, l.Key, l.Note, want)
+			}
+		}
+	}
+	var f FieldView
+	f.say(nil)
 }

@@ -44,10 +44,10 @@ func operatorCommand(url string) string {
 
 // verifyCommands fetch a document and check it on the reader's machine.
 func verifyCommands(url string) string {
-	return "curl -so step.json " + url + `/v1/flight/proofs/0xSTEP/bundle
+	return "curl -fsSo step.json " + url + `/v1/flight/proofs/0xSTEP/bundle
 karatum verify step.json
 
-curl -sO ` + url + `/sdk/karatum_flight.py
+curl -fsSO ` + url + `/sdk/karatum_flight.py
 python3 karatum_flight.py verify step.json`
 }
 

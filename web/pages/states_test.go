@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"karatum/app"
 )
@@ -59,5 +60,19 @@ func TestStepElsewhere(t *testing.T) {
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || got[0][1] != want) {
 			t.Errorf("chain %d: %v, want %q", chain, got, want)
 		}
+	}
+}
+
+// Whoever asks too often is told when to come back, and sent nowhere in the meantime.
+func TestRateLimitedPage(t *testing.T) {
+	e := app.Error{Code: "RATE_LIMITED", Status: 429, RetryAfter: 1500 * time.Millisecond, Message: "too many requests from this address"}
+	page := render(t, testSite().ErrorPage("Too many requests", &e, "id-1"))
+	for _, want := range []string{"after 2 seconds", "--ip-rate", "--trusted-proxy"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q: %s", want, page)
+		}
+	}
+	if n := strings.Count(page, "<a "); n != 1 {
+		t.Errorf("%d links, want the one that tries again", n)
 	}
 }

@@ -52,6 +52,7 @@ type FieldView struct {
 // A ValueLine is one key of an opened object.
 type ValueLine struct {
 	Key, Value string
+	Note       string // the value in other words, "" for none
 	Hash       bool
 }
 
@@ -99,6 +100,9 @@ func ViewOpened(v app.StepView) (StepView, error) {
 		for _, o := range d.Reveal {
 			if o.Field == name {
 				f.open(o)
+				if name == "claim" {
+					f.say(out.Said)
+				}
 			}
 		}
 		out.Fields = append(out.Fields, f)
@@ -120,7 +124,20 @@ func (f *FieldView) open(o flight.Opening) {
 		if m.Value.Kind == canon.String {
 			value = m.Value.Str
 		}
-		f.Lines = append(f.Lines, ValueLine{m.Key, value, m.Value.Kind == canon.String && isHex(value)})
+		f.Lines = append(f.Lines, ValueLine{Key: m.Key, Value: value, Hash: m.Value.Kind == canon.String && isHex(value)})
+	}
+}
+
+// say puts what a claim moves beside its base units; nil is no claim.
+func (f *FieldView) say(c *ClaimView) {
+	if c == nil {
+		return
+	}
+	key := map[string]string{flight.ClaimERC20: "amount", flight.ClaimNative: "value"}[c.Kind]
+	for i := range f.Lines {
+		if l := &f.Lines[i]; key != "" && l.Key == key && c.What != "" {
+			l.Note = c.What
+		}
 	}
 }
 
@@ -181,15 +198,16 @@ func (v StepView) openedFields() string {
 	return fmt.Sprintf("%d of %s", open, plural(uint64(len(v.Fields)), "field", "fields"))
 }
 
-// neighbours says how many steps of the batch stay as they are.
+// neighbours says how many steps of the batch the proof leaves as they are; others may
+// open them.
 func (v StepView) neighbours() string {
 	switch v.Place.Size {
 	case 0, 1:
 		return "the only step of its batch"
 	case 2:
-		return "its neighbour stays sealed"
+		return "opens nothing of its neighbour"
 	}
-	return number(v.Place.Size-1) + " neighbours stay sealed"
+	return "opens nothing of its " + number(v.Place.Size-1) + " neighbours"
 }
 
 // permanence says whether the chain may still take the verdict back.

@@ -199,9 +199,11 @@ func count(d time.Duration) string {
 
 // quick records one step with a throw-away key, and delivers it to the node.
 func quick(url string) string {
-	return "curl -O " + url + `/sdk/karatum_flight.py
+	return "curl -fsSO " + url + `/sdk/karatum_flight.py
 python3 -c '
 import karatum_flight as k, secrets
-with k.Recorder("` + url + `", "0x" + secrets.token_hex(32)) as r:
-    r.record({"kind": "note", "name": "hello", "args": {"n": 1}})'`
+node = "` + url + `"
+key = "0x" + secrets.token_hex(32)
+with k.Recorder(node, key) as r:
+    r.record({"kind": "note", "name": "hello"})'`
 }
