@@ -208,8 +208,8 @@ func TestSignatureScalars(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for _, raw := range [][]byte{nil, make([]byte, 32), make([]byte, 31), bytes.Repeat([]byte{255}, 32)} {
-		if _, err := flight.KeyFromBytes(raw); err == nil {
-			t.Errorf("%x was taken for a key", raw)
+		if _, err := flight.KeyFromBytes(raw); !errors.Is(err, flight.ErrKey) {
+			t.Errorf("%x: %v, want ErrKey", raw, err)
 		}
 	}
 	k, err := flight.NewKey()

@@ -1,6 +1,7 @@
 package flight
 
 import (
+	"errors"
 	"fmt"
 
 	"karatum/flight/merkle"
@@ -9,8 +10,11 @@ import (
 // MaxEpoch is the most batches of one epoch (seed section 2.7).
 const MaxEpoch = 512
 
-// EpochRoot returns the root over the batchIds of an epoch, in storage order.
-// The error is of the merkle package, or says that there are over [MaxEpoch].
+// ErrEpoch reports more than [MaxEpoch] batches.
+var ErrEpoch = errors.New("flight: too many batches for an epoch")
+
+// EpochRoot returns the root over the batchIds of an epoch, in storage order. The
+// error wraps [ErrEpoch] or is [merkle.ErrEmpty].
 func EpochRoot(batchIDs []Hash) (Hash, error) {
 	if err := checkEpoch(batchIDs); err != nil {
 		return Hash{}, err
@@ -20,7 +24,7 @@ func EpochRoot(batchIDs []Hash) (Hash, error) {
 
 func checkEpoch(batchIDs []Hash) error {
 	if len(batchIDs) > MaxEpoch {
-		return fmt.Errorf("flight: an epoch has at most %d batches, not %d", MaxEpoch, len(batchIDs))
+		return fmt.Errorf("%w: %d, at most %d", ErrEpoch, len(batchIDs), MaxEpoch)
 	}
 	return nil
 }
@@ -35,7 +39,8 @@ func EpochProof(batchIDs []Hash, i int) (Proof, error) {
 }
 
 // VerifyEpoch checks that a batch is in the epoch. count must come from the
-// attestation's calldata, never from the proof (spec section 2).
+// attestation's calldata, never from the proof (spec section 2). The error is one of
+// the merkle package's.
 func VerifyEpoch(root Hash, count uint64, batchID Hash, p Proof) error {
 	return merkle.Verify(root, count, batchID, p)
 }

@@ -3,9 +3,14 @@ package flight_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"karatum/flight"
+	"karatum/flight/canon"
+	"karatum/flight/merkle"
 )
 
 // fieldError expects every refusal to name what is at fault.
@@ -125,5 +130,76 @@ func FuzzSignature(f *testing.F) {
 			t.Fatalf("the kept form %s reads as %s, %v", s, again, err)
 		}
 		s.Recover(flight.Hash{1})
+	})
+}
+
+func FuzzProof(f *testing.F) {
+	f.Add([]byte(`{"index":2,"size":5,"siblings":["0x` + strings.Repeat("ab", 32) + `"]}`))
+	f.Add([]byte(`{"index":0,"size":1,"siblings":[]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := flight.ParseProof(text)
+		if err != nil {
+			fieldError(t, err)
+			return
+		}
+		if len(p.Siblings) > 0 && merkle.Verify(flight.Hash{}, p.Size, flight.Hash{1}, p) == nil {
+			t.Fatalf("%s reaches the zero root", text)
+		}
+		back, err := flight.ParseProof(mustMarshal(t, p))
+		if err != nil || back.Index != p.Index || back.Size != p.Size || !slices.Equal(back.Siblings, p.Siblings) {
+			t.Fatalf("%s comes back as %+v, %v", text, back, err)
+		}
+	})
+}
+
+func FuzzClaim(f *testing.F) {
+	for _, text := range []string{
+		`{"kind":"tx.success"}`, `{"kind":"native.transfer","to":"` + someAddress + `","value":"25"}`,
+		`{"kind":"erc20.transfer","token":"` + someAddress + `","to":"` + someAddress + `","amount":"0"}`, `{"kind":"mint"}`, `{"kind":1}`, `[]`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		v, err := canon.Parse(text, canon.MaxDepth)
+		if err != nil {
+			return
+		}
+		c, err := flight.ParseClaim(v)
+		switch {
+		case errors.Is(err, flight.ErrUnsupportedClaim), errors.Is(err, flight.ErrClaim):
+			return
+		case err != nil:
+			t.Fatalf("%v is of neither class", err)
+		case c.Amount != nil && (c.Amount.Sign() < 0 || c.Amount.BitLen() > 256):
+			t.Fatalf("accepted the amount %s", c.Amount)
+		}
+		a, err := v.Canonical()
+		b, err2 := c.Value().Canonical()
+		if err != nil || err2 != nil || !bytes.Equal(a, b) {
+			t.Fatalf("%s is written as %s (%v, %v)", a, b, err, err2)
+		}
+		if got := flight.Evaluate(c, flight.Address{}, flight.Tx{}); got.State != flight.Contradicted {
+			t.Fatalf("%s is %s by a reverted transaction", a, got.State)
+		}
+	})
+}
+
+func FuzzHex(f *testing.F) {
+	for _, s := range []string{"", "0x", "0xab", "0xAB", "0x0", someAddress, flight.Hash{1}.String()} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		raw, err := flight.ParseHex(s)
+		if (err == nil) != (s == fmt.Sprintf("0x%x", raw)) || err != nil && !errors.Is(err, flight.ErrHex) {
+			t.Fatalf("ParseHex(%q) = %x, %v", s, raw, err)
+		}
+		h, errHash := flight.ParseHash(s)
+		a, errAddress := flight.ParseAddress(s)
+		if (errHash == nil) != (err == nil && len(raw) == 32) || errHash == nil && h.String() != s {
+			t.Fatalf("ParseHash(%q) = %s, %v", s, h, errHash)
+		}
+		if (errAddress == nil) != (err == nil && len(raw) == 20) || errAddress == nil && a.String() != s {
+			t.Fatalf("ParseAddress(%q) = %s, %v", s, a, errAddress)
+		}
 	})
 }

@@ -40,12 +40,18 @@ func (h *Hash) UnmarshalText(b []byte) error { return unhex(h[:], string(b)) }
 func (a *Address) UnmarshalText(b []byte) error { return unhex(a[:], string(b)) }
 
 // ParseHash reads lower-case 0x hex of 32 bytes, or returns [ErrHex].
-func ParseHash(s string) (h Hash, err error) { return h, unhex(h[:], s) }
+func ParseHash(s string) (h Hash, err error) {
+	err = unhex(h[:], s)
+	return h, err
+}
 
 // ParseAddress reads lower-case 0x hex of 20 bytes, or returns [ErrHex].
-func ParseAddress(s string) (a Address, err error) { return a, unhex(a[:], s) }
+func ParseAddress(s string) (a Address, err error) {
+	err = unhex(a[:], s)
+	return a, err
+}
 
-// ParseHex reads lower-case 0x hex of any whole number of bytes.
+// ParseHex reads lower-case 0x hex of any whole number of bytes, or returns [ErrHex].
 func ParseHex(s string) ([]byte, error) {
 	if len(s) < 2 || len(s)%2 != 0 {
 		return nil, fmt.Errorf("%w: %d characters", ErrHex, len(s))

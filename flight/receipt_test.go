@@ -92,12 +92,15 @@ func TestEpoch(t *testing.T) {
 	if flight.VerifyEpoch(root, flight.MaxEpoch-1, ids[300], p) == nil || flight.VerifyEpoch(root, flight.MaxEpoch, ids[301], p) == nil {
 		t.Error("the proof holds for another count or batch")
 	}
-	for _, bad := range [][]flight.Hash{nil, append(ids, flight.Hash{})} {
-		if _, err := flight.EpochRoot(bad); err == nil {
-			t.Errorf("an epoch of %d has a root", len(bad))
+	for _, bad := range []struct {
+		ids  []flight.Hash
+		want error
+	}{{nil, merkle.ErrEmpty}, {append(ids, flight.Hash{}), flight.ErrEpoch}} {
+		if _, err := flight.EpochRoot(bad.ids); !errors.Is(err, bad.want) {
+			t.Errorf("root of %d: %v, want %v", len(bad.ids), err, bad.want)
 		}
-		if _, err := flight.EpochProof(bad, 0); err == nil {
-			t.Errorf("an epoch of %d has a proof", len(bad))
+		if _, err := flight.EpochProof(bad.ids, 0); !errors.Is(err, bad.want) {
+			t.Errorf("proof of %d: %v, want %v", len(bad.ids), err, bad.want)
 		}
 	}
 }

@@ -17,6 +17,9 @@ var ErrSignatureForm = errors.New("signature must be 65 bytes r||s||v with v in 
 // one claimed.
 var ErrSignature = errors.New("flight: bad signature")
 
+// ErrKey reports bytes that are not the secret of a secp256k1 key.
+var ErrKey = errors.New("flight: not a secp256k1 private key")
+
 // A Signature is r||s||v with v 27 or 28 and s in the lower half of the order,
 // the one form in which signatures are kept.
 type Signature [65]byte
@@ -114,11 +117,12 @@ func NewKey() (*Key, error) {
 	}
 }
 
-// KeyFromBytes reads a 32-byte secret, which must be in 1 to order-1.
+// KeyFromBytes reads a 32-byte secret, which must be in 1 to order-1, or returns
+// [ErrKey].
 func KeyFromBytes(raw []byte) (*Key, error) {
 	var sc secp256k1.ModNScalar
 	if len(raw) != 32 || sc.SetByteSlice(raw) || sc.IsZero() {
-		return nil, errors.New("flight: not a secp256k1 private key")
+		return nil, ErrKey
 	}
 	priv := secp256k1.NewPrivateKey(&sc)
 	return &Key{priv: priv, addr: addressOf(priv.PubKey())}, nil

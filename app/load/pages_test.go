@@ -1,6 +1,8 @@
 package load
 
 import (
+	"bufio"
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -56,4 +58,16 @@ func TestPages(t *testing.T) {
 	if v, err := FirstView(t.Context(), srv.URL, "/metrics"); err != nil || v != (View{}) {
 		t.Errorf("FirstView of no page = %+v, %v", v, err)
 	}
+}
+
+func FuzzReadAnswer(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
+	f.Add([]byte("HTTP/1.1 404 Not Found\r\ncontent-length:0\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		status, body, err := readAnswer(bufio.NewReader(bytes.NewReader(text)), nil)
+		if err == nil && (status < 100 || !bytes.Contains(text, body)) {
+			t.Fatalf("%q is %d with %q", text, status, body)
+		}
+	})
 }

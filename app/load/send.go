@@ -157,6 +157,8 @@ func sender(ctx context.Context, host string, requests [][]byte, answer func(sta
 	return nil
 }
 
+const maxAnswer = 64 << 20 // bytes
+
 // readAnswer reads one response with a Content-Length into buf.
 func readAnswer(in *bufio.Reader, buf []byte) (status int, body []byte, err error) {
 	first, err := in.ReadSlice('\n')
@@ -166,7 +168,7 @@ func readAnswer(in *bufio.Reader, buf []byte) (status int, body []byte, err erro
 	if len(first) < 12 {
 		return 0, buf, fmt.Errorf("not HTTP: %q", first)
 	}
-	if status, err = strconv.Atoi(string(first[9:12])); err != nil {
+	if status, err = strconv.Atoi(string(first[9:12])); err != nil || status < 100 {
 		return 0, buf, fmt.Errorf("not HTTP: %q", first)
 	}
 	length := -1
@@ -186,8 +188,8 @@ func readAnswer(in *bufio.Reader, buf []byte) (status int, body []byte, err erro
 			}
 		}
 	}
-	if length < 0 {
-		return status, buf, errors.New("the answer has no Content-Length")
+	if length < 0 || length > maxAnswer {
+		return status, buf, fmt.Errorf("the answer has no Content-Length of 0 to %d", maxAnswer)
 	}
 	body = slices.Grow(buf[:0], length)[:length]
 	_, err = io.ReadFull(in, body)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 
 	"karatum/chain"
 	"karatum/chain/anchor"
@@ -489,4 +490,42 @@ func TestPublishedDeployments(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Stored bytes may be damaged: they are refused, or a transaction of the account that
+// a replacement can be made of.
+func FuzzParseTx(f *testing.F) {
+	n, err := eas.NetworkByName("dev")
+	if err != nil {
+		f.Fatal(err)
+	}
+	account := chaintest.Account(f, 1)
+	signer := anchor.NewKeySigner(account.Key)
+	for _, data := range []types.TxData{
+		&types.DynamicFeeTx{ChainID: big.NewInt(31337), Gas: 300_000, GasFeeCap: maxFee, GasTipCap: common.Big1, To: &n.EAS, Data: eas.Epoch{Count: 1, Spec: eas.SpecV1}.Calldata()},
+		&types.LegacyTx{Gas: 21_000, GasPrice: maxFee, To: &n.EAS},
+	} {
+		tx, err := types.SignNewTx(account.Key, types.LatestSignerForChainID(big.NewInt(31337)), data)
+		if err != nil {
+			f.Fatal(err)
+		}
+		raw, err := tx.MarshalBinary()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		tx, err := anchor.ParseTx(raw, n, account.Address)
+		if err != nil {
+			if !errors.Is(err, anchor.ErrForeignTx) {
+				t.Fatal(err)
+			}
+			return
+		}
+		next, err := anchor.Bump(raw, n, signer, chain.Fees{})
+		if err != nil || next.Nonce != tx.Nonce || next.Gas != tx.Gas || next.Fees.Cap.Cmp(tx.Fees.Cap) <= 0 {
+			t.Fatalf("%+v is replaced by %+v, %v", tx, next, err)
+		}
+	})
 }

@@ -289,6 +289,42 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
+// Results of calls and logs come from a node that is not trusted.
+func FuzzResults(f *testing.F) {
+	address, epoch := common.Address{1}, Epoch{Root: [32]byte{1}, Count: 3, Spec: SpecV1}
+	topics := bytes.Join([][]byte{AttestedTopic().Bytes(), make([]byte, 32), common.BytesToHash(address[:]).Bytes(), EpochSchemaUID().Bytes()}, nil)
+	f.Add(topics, make([]byte, 32))
+	f.Add(topics[:96], epoch.Data())
+	f.Add([]byte{}, common.BytesToHash(address[:]).Bytes())
+	f.Add([]byte{}, []byte(encoder(selector("Error(string)")).uint(32).tail([]byte("out of tea"))))
+	f.Add([]byte{}, []byte(encoder(selector("Panic(uint256)")).uint(0x11)))
+	f.Fuzz(func(t *testing.T, topics, data []byte) {
+		var hashes []common.Hash
+		for ; len(topics) >= 32; topics = topics[32:] {
+			hashes = append(hashes, common.Hash(topics[:32]))
+		}
+		if a, err := ParseAttested(hashes, data); err == nil && (a.UID != common.Hash(data) || a.Schema != hashes[3]) {
+			t.Fatalf("accepted %+v", a)
+		} else if err != nil && !errors.Is(err, ErrMalformed) {
+			t.Fatal(err)
+		}
+		if e, err := ParseEpoch(data); err == nil && !bytes.Equal(e.Data(), data) {
+			t.Fatal("accepted an epoch that it would not write")
+		} else if err != nil && !errors.Is(err, ErrMalformed) {
+			t.Fatal(err)
+		}
+		if a, err := ParseAddress(data); err == nil && common.BytesToHash(a[:]) != common.BytesToHash(data) {
+			t.Fatalf("accepted %s", a)
+		}
+		if registered, err := ParseEpochSchema(data); registered && err != nil {
+			t.Fatal("registered, with an error")
+		}
+		if name := RevertName(data); name == "" || len(name) > 2000 {
+			t.Fatalf("named %q", name)
+		}
+	})
+}
+
 func FuzzParseCalldata(f *testing.F) {
 	f.Add([]byte(loadVector(f).AttestCalldata))
 	f.Add(Request{Data: []byte{1}, Value: *uint256.NewInt(5)}.Calldata())

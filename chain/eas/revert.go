@@ -21,7 +21,7 @@ var customErrors = []string{
 // RevertName names the reason in the data of a reverted call: a custom error of
 // EAS such as "InvalidSchema", the text of a plain revert or panic, or a
 // description of what is there. It never fails: it is for logs and messages, and
-// what a contract says in plain text is returned as it is, at most 200 bytes.
+// what a contract says in plain text is quoted, at most 200 characters of it.
 func RevertName(data []byte) string {
 	if len(data) == 0 {
 		return "no reason given"
