@@ -1,11 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"time"
 
@@ -21,7 +23,7 @@ const (
 	verdictDeadline   = 5 * time.Second
 
 	bigDisclosure  = 256 << 10 // bytes from which a body counts as big
-	bigDisclosures = 2         // that are parsed at once
+	bigDisclosures = 1         // that are parsed at once
 
 	// Looks at a chain while somebody waits for the answer, all callers together;
 	// past that the recheck job looks.
@@ -39,25 +41,7 @@ func (a *App) Disclose(ctx context.Context, body []byte, publish bool) (StepView
 }
 
 func (a *App) disclose(ctx context.Context, body []byte, publish bool) (StepView, error) {
-	if len(body) > bigDisclosure {
-		// Parsed, a hostile body of 5 MiB takes some 50 times its length: few of
-		// them may be in memory at once.
-		select {
-		case a.bigBodies <- struct{}{}:
-			defer func() { <-a.bigBodies }()
-		case <-ctx.Done():
-			return StepView{}, ErrBusy
-		}
-	}
-	d, err := flight.ParseDisclosure(body)
-	if err != nil {
-		return StepView{}, refuse(err)
-	}
-	r := d.Verify()
-	if err := r.Err(); err != nil {
-		return StepView{}, unproven(r, err)
-	}
-	row, err := stepRow(d, r, publish)
+	d, r, row, err := a.prove(ctx, body, publish)
 	if err != nil {
 		return StepView{}, err
 	}
@@ -78,6 +62,34 @@ func (a *App) disclose(ctx context.Context, body []byte, publish bool) (StepView
 		a.log.WarnContext(ctx, "verdict put off", "chain", row.ChainID, "tx", row.TxHash, "err", err)
 	}
 	return a.Step(ctx, r.StepHash)
+}
+
+// prove does every check of a disclosure and makes its row. What it returns has nothing
+// opened: the row has what is kept of that. Parsed, a hostile body of 5 MiB takes some 50
+// times its length: few of them may be in memory at once, and the next one waits until
+// the collector has seen the one before.
+func (a *App) prove(ctx context.Context, body []byte, publish bool) (*flight.Disclosure, *flight.Report, *store.Step, error) {
+	if len(body) > bigDisclosure {
+		select {
+		case a.bigBodies <- struct{}{}:
+		case <-ctx.Done():
+			return nil, nil, nil, ErrBusy
+		}
+		defer func() {
+			runtime.GC()
+			<-a.bigBodies
+		}()
+	}
+	d, err := flight.ParseDisclosure(body)
+	if err != nil {
+		return nil, nil, nil, refuse(err)
+	}
+	r := d.Verify()
+	if err := r.Err(); err != nil {
+		return nil, nil, nil, unproven(r, err)
+	}
+	row, err := stepRow(d, r, publish)
+	return d.WithoutReveal(), r, row, err
 }
 
 func unproven(r *flight.Report, err error) error {
@@ -226,7 +238,7 @@ func (a *App) chainLinks(ctx context.Context, tx *store.Tx, d *flight.Disclosure
 		if err != nil {
 			return nil, err
 		}
-		neighbour, err := rebuild(ctx, &tx.ReadTx, &other, false)
+		neighbour, err := rebuild(ctx, &tx.ReadTx, &other)
 		if err != nil {
 			return nil, err
 		}
@@ -248,18 +260,12 @@ func (a *App) chainLinks(ctx context.Context, tx *store.Tx, d *flight.Disclosure
 	return news, nil
 }
 
-// rebuild makes the disclosure of a stored step: with what is kept open where
-// reveal is set, else with nothing opened.
-func rebuild(ctx context.Context, tx *store.ReadTx, row *store.Step, reveal bool) (*flight.Disclosure, error) {
+// rebuild makes the disclosure of a stored step, with nothing opened.
+func rebuild(ctx context.Context, tx *store.ReadTx, row *store.Step) (*flight.Disclosure, error) {
 	b, err := tx.BatchAt(ctx, row.Position)
 	if err != nil {
 		return nil, err
 	}
-	return disclosureOf(&b, row, reveal)
-}
-
-// disclosureOf is rebuild where the step's batch is known.
-func disclosureOf(b *store.Batch, row *store.Step, reveal bool) (*flight.Disclosure, error) {
 	step, err := canon.Parse(row.Record, canon.MaxDepth)
 	if err != nil {
 		return nil, fmt.Errorf("stored step %s: %w", row.Hash, err)
@@ -268,25 +274,46 @@ func disclosureOf(b *store.Batch, row *store.Step, reveal bool) (*flight.Disclos
 	if err != nil {
 		return nil, fmt.Errorf("stored proof of %s: %w", row.Hash, err)
 	}
-	d := &flight.Disclosure{Step: step, Proof: proof, Batch: b.Batch}
-	if !reveal {
-		return d, nil
+	return &flight.Disclosure{Step: step, Proof: proof, Batch: b.Batch}, nil
+}
+
+// disclosureJSON writes the disclosure of a stored step of the batch, with all that is
+// kept open. Its parts are stored as they are sent, and to read them again would cost a
+// hundred times as much.
+func disclosureJSON(b *store.Batch, row *store.Step) ([]byte, error) {
+	batch, err := json.Marshal(b.Batch)
+	if err != nil {
+		return nil, err
 	}
+	out := append([]byte(`{"step":`), row.Record...)
+	out = append(out, `,"reveal":{`...)
+	comma := ""
 	for _, field := range flight.Fields {
 		doc := row.Reveals[field]
 		if field == "claim" {
 			doc = row.Claim
 		}
-		if len(doc) == 0 {
-			continue
+		if len(doc) > 0 {
+			out = append(append(out, comma+`"`+field+`":`...), doc...)
+			comma = ","
 		}
-		o, err := opening(field, doc)
-		if err != nil {
-			return nil, fmt.Errorf("stored %s of %s: %w", field, row.Hash, err)
-		}
-		d.Reveal = append(d.Reveal, o)
 	}
-	return d, nil
+	out = append(append(out, `},"proof":`...), row.Proof...)
+	return append(append(append(out, `,"batch":`...), batch...), '}'), nil
+}
+
+// What stands before and after the value in the canonical {salt, value}.
+const (
+	beforeValue = len(`{"salt":"",`) + 2 + hashHex + len(`"value":`)
+	afterValue  = len(`}`)
+)
+
+// openedValue returns the canonical value of a stored opening, of which it is a part.
+func openedValue(doc []byte) ([]byte, error) {
+	if len(doc) <= beforeValue+afterValue || !bytes.HasSuffix(doc[:beforeValue], []byte(`,"value":`)) {
+		return nil, fmt.Errorf("%w: an opening is not {salt, value}", store.ErrDamaged)
+	}
+	return doc[beforeValue : len(doc)-afterValue], nil
 }
 
 func opening(field string, doc []byte) (flight.Opening, error) {

@@ -432,12 +432,46 @@ func TestManyStepsOfOneTransaction(t *testing.T) {
 	}
 }
 
-func TestClaimValueIsTheOpenedOne(t *testing.T) {
-	c := usdc(flight.Address{9}, 42)
-	doc := canon.Append(nil, canon.Obj(
-		canon.Member{Key: "salt", Value: canon.Str(flight.Hash{}.String())}, canon.Member{Key: "value", Value: c.Value()}))
-	got, err := claimValue(&store.Step{Claim: doc})
-	if err != nil || !json.Valid(got) || !strings.Contains(string(got), `"amount":"42"`) {
-		t.Errorf("claimValue = %s, %v", got, err)
+// What is served of a stored step is put together from its stored parts, byte for byte
+// what writing the disclosure itself gives.
+func TestServedDisclosure(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main <&>")
+	value := canon.Obj(canon.Member{Key: "\x00\"<", Value: canon.Str("\xed\xa0\x80 \u2028</script>")}, canon.Member{Key: "n", Value: canon.Value{Kind: canon.Number, Num: 1e21}})
+	a.step(t, nil, 0, nil)
+	a.step(t, usdc(flight.Address{9}, 42), 0, nil)
+	last := a.steps[1]
+	open := map[string]flight.Opening{}
+	for field, dst := range map[string]**flight.Hash{"prompt": &last.Prompt, "result": &last.Result} {
+		h, err := flight.CommitValue(value, flight.Hash{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*dst, open[field] = &h, flight.Opening{Field: field, Salt: flight.Hash{1}, Value: value}
+	}
+	open["args"], open["claim"] = a.opens[1]["args"], a.opens[1]["claim"]
+	a.steps[1], a.hashes[1], a.opens[1] = last, last.Hash(), open
+	b := a.batch(t, flight.EIP191)
+	r.mustIngest(b)
+	for _, fields := range [][]string{{}, {"claim"}, {"prompt", "args", "result", "claim"}} {
+		v, err := r.app.Disclose(t.Context(), a.disclose(t, b, 1, fields...), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := flight.ParseDisclosure(v.Disclosure)
+		if err != nil {
+			t.Fatalf("%v opened: %v in %s", fields, err, v.Disclosure)
+		}
+		if want, err := d.MarshalJSON(); err != nil || d.Verify().Err() != nil || len(d.Reveal) != len(fields) || string(v.Disclosure) != string(want) {
+			t.Errorf("%v opened: %s\nwant %s, %v", fields, v.Disclosure, want, err)
+		}
+		if want := string(canon.Append(nil, open["claim"].Value)); len(fields) > 0 && string(v.Claim) != want || len(fields) == 0 && string(v.Claim) != "null" {
+			t.Errorf("%v opened: the claim is %s, want %s", fields, v.Claim, want)
+		}
+	}
+	for _, doc := range []string{"", "{}", strings.Repeat("a", beforeValue+2)} {
+		if _, err := openedValue([]byte(doc)); !errors.Is(err, store.ErrDamaged) {
+			t.Errorf("value of %q: %v", doc, err)
+		}
 	}
 }

@@ -255,14 +255,14 @@ func (e *Export) step(ctx context.Context, tx *store.ReadTx, s *store.Step) (arc
 	if s.BlockNumber != 0 {
 		line.NodeClaims.Verdict.BlockNumber = &s.BlockNumber
 	}
-	d, err := rebuild(ctx, tx, s, true)
+	b, err := tx.BatchAt(ctx, s.Position)
 	if err != nil {
 		return line, err
 	}
 	if s.TxHash != nil {
 		e.claims[s.ChainID] = true
 	}
-	line.Disclosure, err = d.MarshalJSON()
+	line.Disclosure, err = disclosureJSON(&b, s)
 	return line, err
 }
 

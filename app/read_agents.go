@@ -41,20 +41,13 @@ func stepView(ctx context.Context, near *finder, s *store.Step) (StepView, error
 	if err != nil {
 		return v, err
 	}
-	d, err := disclosureOf(b, s, true)
-	if err != nil {
+	if v.Disclosure, err = disclosureJSON(b, s); err != nil {
 		return v, err
 	}
-	// Not json.Marshal, which would read what was written once more.
-	if v.Disclosure, err = d.MarshalJSON(); err != nil {
-		return v, err
-	}
-	claim, err := claimValue(s)
-	if err != nil {
-		return v, err
-	}
-	if claim != nil {
-		v.Claim = claim
+	if len(s.Claim) > 0 {
+		if v.Claim, err = openedValue(s.Claim); err != nil {
+			return v, err
+		}
 	}
 	if v.Replay, err = replayJSON(ctx, near.tx, s); err != nil {
 		return v, err

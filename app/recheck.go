@@ -13,7 +13,6 @@ import (
 
 	"karatum/chain"
 	"karatum/flight"
-	"karatum/flight/canon"
 	"karatum/store"
 )
 
@@ -55,23 +54,19 @@ type facts struct {
 func (a *App) recheckTx(ctx context.Context, chainID uint64, hash flight.Hash) error {
 	f, askErr := a.ask(ctx, chainID, hash)
 	ctx = context.WithoutCancel(ctx)
-	for mark, more := uint64(0), true; more; {
-		var last uint64
+	for mark := uint64(0); ; {
+		var next uint64
 		err := a.judgeSteps(ctx, f, func(tx *store.Tx) (steps []store.Step, err error) {
-			if steps, last, err = tx.StepsOfTx(ctx, chainID, hash, mark, recheckSteps); err != nil {
-				return nil, err
-			}
-			if more = len(steps) == recheckSteps; more {
-				return steps, nil
+			if steps, next, err = tx.StepsOfTx(ctx, chainID, hash, mark, recheckSteps); err != nil || next > 0 {
+				return steps, err
 			}
 			return steps, a.reschedule(ctx, tx, chainID, hash, f.final)
 		})
-		if err != nil {
+		if err != nil || next == 0 {
 			return errors.Join(askErr, err)
 		}
-		mark = last
+		mark = next
 	}
-	return askErr
 }
 
 // lookNow is recheckTx for a step that was just opened. Where many steps name its
@@ -81,11 +76,11 @@ func (a *App) lookNow(ctx context.Context, row *store.Step) error {
 	f, askErr := a.ask(ctx, row.ChainID, *row.TxHash)
 	ctx = context.WithoutCancel(ctx)
 	return errors.Join(askErr, a.judgeSteps(ctx, f, func(tx *store.Tx) ([]store.Step, error) {
-		steps, _, err := tx.StepsOfTx(ctx, row.ChainID, *row.TxHash, 0, lookSteps+1)
+		steps, next, err := tx.StepsOfTx(ctx, row.ChainID, *row.TxHash, 0, lookSteps)
 		if err != nil {
 			return nil, err
 		}
-		if len(steps) <= lookSteps {
+		if next == 0 {
 			return steps, a.reschedule(ctx, tx, row.ChainID, *row.TxHash, f.final)
 		}
 		s, err := tx.Step(ctx, row.Hash)
@@ -348,16 +343,4 @@ func (r *rests) after(chainID uint64, now time.Time, err error) {
 		r.m = map[uint64]time.Time{}
 	}
 	r.m[chainID] = now.Add(min(ce.RetryAfter, time.Hour))
-}
-
-// claimValue returns the opened claim of a stored step, nil where none is.
-func claimValue(s *store.Step) ([]byte, error) {
-	if len(s.Claim) == 0 {
-		return nil, nil
-	}
-	o, err := opening("claim", s.Claim)
-	if err != nil {
-		return nil, err
-	}
-	return canon.Append(nil, o.Value), nil
 }

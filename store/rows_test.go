@@ -344,9 +344,10 @@ func TestUpsertStep(t *testing.T) {
 func TestStepPagesAreBounded(t *testing.T) {
 	s, ctx, agent := fresh(t), t.Context(), testAgent(1)
 	put(t, s, testBatch(1, "a", 0))
+	same := testHash("tx")
 	sizes := []int{pageBytes, 10, pageBytes / 2, 0, 0, pageBytes / 2, pageBytes / 2, pageBytes + 9, 0, 3 * pageBytes}
 	for seq, n := range sizes {
-		st := testStep(1, uint64(seq), 0, "", nil)
+		st := testStep(1, uint64(seq), 8453, "", &same)
 		if n > 0 {
 			st.ClaimKind, st.Claim = "other", make([]byte, n)
 		}
@@ -355,6 +356,17 @@ func TestStepPagesAreBounded(t *testing.T) {
 	for name, page := range map[string]func(*ReadTx, Page) ([]Step, string, error){
 		"of a key":    func(tx *ReadTx, p Page) ([]Step, string, error) { return tx.Steps(ctx, agent, "", p) },
 		"of a stream": func(tx *ReadTx, p Page) ([]Step, string, error) { return tx.StreamSteps(ctx, agent, "a", p) },
+		"of a transaction": func(tx *ReadTx, p Page) ([]Step, string, error) {
+			after, err := p.key(0)
+			if err != nil {
+				return nil, "", err
+			}
+			steps, next, err := tx.StepsOfTx(ctx, 8453, same, uint64(after), p.Limit)
+			if next == 0 {
+				return steps, "", err
+			}
+			return steps, cursor(next), err
+		},
 	} {
 		got, parts := map[uint64]int{}, 0
 		for p := (Page{Limit: 9}); parts == 0 || p.Cursor != ""; parts++ {

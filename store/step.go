@@ -168,14 +168,20 @@ func (r *ReadTx) StreamSteps(ctx context.Context, agent flight.Address, stream s
 }
 
 // StepsOfTx returns opened steps of all keys that name a transaction, the first opened
-// first: at most limit of those after the mark that the call before returned, 0 for the
-// first. Anybody can open steps that name the same one.
-func (r *ReadTx) StepsOfTx(ctx context.Context, chainID uint64, txHash flight.Hash, after uint64, limit int) (steps []Step, mark uint64, err error) {
-	steps, err = r.steps(ctx, ` WHERE t.tx_hash = ? AND t.chain_id = ? AND t.id > ? ORDER BY t.id LIMIT ?`, txHash[:], chainID, after, limit)
-	if n := len(steps); n > 0 {
-		after = steps[n-1].id
+// first: at most limit of those after a mark, 0 for the first, and the mark of the
+// following ones, 0 where there are none. Anybody can open steps that name the same
+// transaction. A part ends early as a page of [ReadTx.Steps] does.
+func (r *ReadTx) StepsOfTx(ctx context.Context, chainID uint64, txHash flight.Hash, after uint64, limit int) (steps []Step, next uint64, err error) {
+	rows, err := list(ctx, r, scanStep, selectStep+` WHERE t.tx_hash = ? AND t.chain_id = ? AND t.id > ? ORDER BY t.id LIMIT ?`, txHash[:], chainID, after, limit+1)
+	if err != nil {
+		return nil, 0, err
 	}
-	return steps, after, err
+	steps = rows[:min(len(rows), limit)]
+	n, err := r.openings(ctx, steps, pageBytes)
+	if steps = steps[:n]; n < len(rows) && n > 0 {
+		next = steps[n-1].id
+	}
+	return steps, next, err
 }
 
 // steps reads steps and what is kept open of them.
