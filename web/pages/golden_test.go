@@ -83,7 +83,7 @@ func parts() map[string]templ.Component {
 		"statement":   statementCard("Statement a", statement{"eip712", "0x01", []statementLine{{"stream", hostileName, true}, {"index", "1", false}}}),
 		"layout":      layout(hostileStream, Name(hostileName)),
 		"page-agents": s.AgentsPage(List[app.AgentView]{Items: []app.AgentView{testAgent(1), testAgent(2)}, Next: "/base/agents?cursor=x&limit=2"}),
-		"page-error":  s.ErrorPage("Not found", &app.Error{Code: "NOT_FOUND", Message: hostileName, Details: map[string]any{"field": hostileName}}, "id-1"),
+		"page-error":  s.ErrorPage("Not found", &app.Error{Code: "NOT_FOUND", Message: hostileName, Details: map[string]any{"field": hostileName}}, "id-1", "/base/agents/"+hostileName),
 	}
 }
 

@@ -66,7 +66,7 @@ func TestStepElsewhere(t *testing.T) {
 // Whoever asks too often is told when to come back, and sent nowhere in the meantime.
 func TestRateLimitedPage(t *testing.T) {
 	e := app.Error{Code: "RATE_LIMITED", Status: 429, RetryAfter: 1500 * time.Millisecond, Message: "too many requests from this address"}
-	page := render(t, testSite().ErrorPage("Too many requests", &e, "id-1"))
+	page := render(t, testSite().ErrorPage("Too many requests", &e, "id-1", "/base/nothing"))
 	for _, want := range []string{"after 2 seconds", "--ip-rate", "--trusted-proxy"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q: %s", want, page)
