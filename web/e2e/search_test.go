@@ -96,7 +96,7 @@ func TestSearchOfNothing(t *testing.T) {
 	for text, says := range map[string]string{
 		"0x" + strings.Repeat("5a", 32): "It could have been a batch id,",
 		"0x" + strings.Repeat("5a", 20): "It could have been an agent's address or a key of this node",
-		"nobody & <b>":                  "It has the form of nothing that could be looked for",
+		"nobody & <b>":                  "It is neither a number nor enough of a hash",
 	} {
 		b.search(text)
 		main := eval[string](b, `document.querySelector('main').innerText.replace(/[\u2068\u2069]/g, '')`)

@@ -135,7 +135,7 @@ func TestBatchPage(t *testing.T) {
 		t.Errorf("steps: %s", lines)
 	}
 	b.click(`.actions a[href*="/verify#"]`)
-	b.wait(`document.querySelector('[data-title]')?.textContent === 'All 3 checks passed'`)
+	b.outlast(`document.querySelector('[data-title]')?.textContent === 'All 3 checks passed'`)
 	b.shoot("batch-verified")
 }
 
