@@ -73,3 +73,16 @@ func TestSummary(t *testing.T) {
 		t.Error("the feed itself is read aloud, row by row")
 	}
 }
+
+// TestReadoutWords: the word under a number of the front page follows the number.
+func TestReadoutWords(t *testing.T) {
+	b := newTab(t)
+	b.open(site.url + "/")
+	b.wait(following)
+	eval[bool](b, `[...document.querySelectorAll('[data-one]')].every((e) => e.textContent = 'unread')`)
+	newPen(t, site, "counted").write()
+	b.wait(`[...document.querySelectorAll('[data-one]')].every((e) => e.textContent === (e.previousElementSibling.textContent === '1' ? e.dataset.one : e.dataset.many))`)
+	if n := eval[int](b, `document.querySelectorAll('[data-one]').length`); n != 4 {
+		t.Errorf("%d numbers have words, want 4", n)
+	}
+}
