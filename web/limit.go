@@ -76,6 +76,20 @@ func (l *limiter) spend(client netip.Addr, want int, now time.Time) (wait time.D
 	return 0
 }
 
+// owe takes tokens for what an answer turned out to cost, which the client pays before
+// it gets another.
+func (l *limiter) owe(client netip.Addr, tokens int, now time.Time) {
+	if l.per == 0 || tokens <= 0 {
+		return
+	}
+	key := limitKey(client)
+	s := &l.shards[shardOf(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, full := l.have(s, key, now)
+	s.put(key, full+int64(tokens)*int64(l.per))
+}
+
 // wait returns when there will be a token, without taking one.
 func (l *limiter) wait(client netip.Addr, now time.Time) time.Duration {
 	key := limitKey(client)

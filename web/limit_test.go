@@ -13,6 +13,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"pgregory.net/rapid"
+
+	"karatum/app"
+	"karatum/flight"
 )
 
 // TestBucketAgainstModel compares the limiter with a token bucket written the
@@ -182,5 +185,31 @@ func TestLargeProofsCostMore(t *testing.T) {
 	clock.Add(int64(wait))
 	if r := post(5 << 20); r.StatusCode != 200 {
 		t.Errorf("after %d s: status %d", wait, r.StatusCode)
+	}
+}
+
+// A large answer costs more than its token, once it was given; a stream and a refusal do
+// not.
+func TestLargeAnswersCostMore(t *testing.T) {
+	node := echoNode()
+	var size int
+	node.stream = func(a flight.Address, _ string) (app.StreamView, error) {
+		return app.StreamView{Agent: a, Stream: strings.Repeat("a", size)}, nil
+	}
+	now := time.Unix(1_760_000_000, 0)
+	addr := start(t, node, Config{IPRate: 6, IPBurst: 1, Now: func() time.Time { return now }}) // 10 reads
+	get := func(n int) *http.Response {
+		t.Helper()
+		size = n
+		return exchange(t, addr, "GET /v1/flight/agents/"+flight.Address{}.String()+"/streams/a HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	for i, c := range []struct{ size, status int }{{0, 200}, {3 * readToken, 200}, {0, 200}, {9 * readToken, 200}, {0, 429}} { // 1, 1 and 3, 1, then 1 and 9 where 3 are left after the 1
+		if r := get(c.size); r.StatusCode != c.status {
+			t.Fatalf("answer %d of %d bytes: status %d, want %d", i, c.size, r.StatusCode, c.status)
+		}
+	}
+	r := get(0)
+	if wait := r.Header.Get("Retry-After"); r.StatusCode != 429 || wait != "7" { // 6 that it owes and one, at one a second
+		t.Errorf("status %d, Retry-After %s", r.StatusCode, wait)
 	}
 }

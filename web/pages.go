@@ -101,7 +101,9 @@ func (s *Server) render(c *fiber.Ctx, p pages.Page, twin any) error {
 	h := &c.Context().Response.Header
 	h.Set(fiber.HeaderVary, "Accept, Accept-Encoding, Cookie")
 	if twin != nil && wantsTwin(c) {
-		return writeJSON(c, http.StatusOK, twin)
+		err := writeJSON(c, http.StatusOK, twin)
+		s.oweFor(c.Context(), len(c.Context().Response.Body()))
+		return err
 	}
 	return s.html(c.Context(), http.StatusOK, p)
 }
@@ -118,6 +120,7 @@ func (s *Server) html(ctx *fasthttp.RequestCtx, status int, p pages.Page) error 
 	if err := s.site.Layout(p).Render(context.Background(), &buf); err != nil { // nothing in a page waits
 		return fmt.Errorf("render %s: %w", p.Title, err)
 	}
+	s.oweFor(ctx, buf.Len())
 	h := &ctx.Response.Header
 	h.SetContentType("text/html; charset=utf-8")
 	h.Set(fiber.HeaderVary, "Accept, Accept-Encoding, Cookie")

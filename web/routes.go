@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"karatum/app"
 	"karatum/web/pages"
@@ -225,6 +226,8 @@ func (s *Server) wrap(r *route) fiber.Handler {
 		}
 		if err != nil {
 			s.fail(c, err)
+		} else if res := &c.Context().Response; r.kind == read && !res.IsBodyStream() {
+			s.oweFor(c.Context(), len(res.Body()))
 		}
 		counters.count(c.Context().Response.StatusCode())
 		return nil
@@ -263,6 +266,15 @@ func (s *Server) guard(r *route, c *fiber.Ctx) error {
 		}
 	}
 	return nil
+}
+
+// readToken is the bytes of an answer that one token of the reads buys: a step's page of
+// a megabyte takes a quarter of a second to make.
+const readToken = 128 << 10
+
+// oweFor takes what a large answer costs beyond the token of every read.
+func (s *Server) oweFor(ctx *fasthttp.RequestCtx, size int) {
+	s.reads.owe(s.clientAddr(ctx), size/readToken, s.cfg.Now())
 }
 
 // preflight answers a browser that asks before it reads or posts.

@@ -47,7 +47,7 @@ type Config struct {
 	// IPRate is tokens a minute of one client address, IPBurst how many may be
 	// spent at once. A rate of 0 switches the limit off. A batch, a line of a bulk,
 	// 64 KiB of a proof and an admin request cost one; reads have a bucket of their
-	// own, ten times as large.
+	// own, ten times as large, of which 128 KiB of an answer cost one.
 	IPRate, IPBurst int
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
