@@ -103,7 +103,11 @@ func (s *Server) stepPanel(step app.StepView, proof *app.BatchProofView, seq uin
 
 // conflictPanel checks evidence.
 func (s *Server) conflictPanel(e app.EvidenceView) verifier.Panel {
-	p := s.panel(s.verify.Evidence, fmt.Sprintf("conflict-%d.json", e.ID), e.Evidence)
+	page := s.verify.Evidence
+	if e.Reason == string(flight.BrokenChain) {
+		page = s.verify.Chain
+	}
+	p := s.panel(page, fmt.Sprintf("conflict-%d.json", e.ID), e.Evidence)
 	p.Checks, p.Record = verifier.EvidenceChecks(), s.link("v1", "flight", "equivocations", e.ID)
 	return p
 }

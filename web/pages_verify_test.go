@@ -36,7 +36,7 @@ func TestWorkerFile(t *testing.T) {
 		}
 		return lines
 	}
-	if want := code(sdk.Verifier(sdk.Disclosures, sdk.Bytes, sdk.Equivocation, sdk.Batches)); len(want) < 300 || !slices.Equal(code(string(body))[:len(want)], want) {
+	if want := code(sdk.Verifier(sdk.Text, sdk.Trees, sdk.Steps, sdk.Epochs, sdk.Disclosures, sdk.Bytes, sdk.Equivocation, sdk.Batches)); len(want) < 300 || !slices.Equal(code(string(body))[:len(want)], want) {
 		t.Errorf("the worker does not begin with the %d lines of the SDK", len(want))
 	}
 	sum := sha256.Sum256(body)

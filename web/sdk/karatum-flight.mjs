@@ -1,7 +1,7 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: 25d04e9b3db48a080f65b50fb414cf0a65f263bbca2516d7161fd228f119ac67
+// sha256: fe5f267d9ecfb7824eb6abdae4b5f74274db9be2b2b23bd5e00fed48b3bc58bf
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
@@ -98,6 +98,8 @@ export function parse(input, depth = MAX_DEPTH) {
 
 /** The digits of an integer, or of the exponent form in which ECMAScript prints it, without the zeros at the end: 15 of both 1500 and 1.5e+3. */
 const significant = (digits) => digits.replace(/\.|0*(e.*)?$/g, '');
+
+// ==== Canonical text
 
 /**
  * The canonical text of a value: keys sorted by UTF-16 code unit at every level, no whitespace, ECMAScript strings and
@@ -248,7 +250,7 @@ export function textDigest(text) {
   return keccak256(`\x19Ethereum Signed Message:\n${bytes.length}`, bytes);
 }
 
-// ---- Merkle trees (seed section 2.4)
+// ==== Trees (seed section 2.4)
 
 export const leafHash = (item) => keccak([0], unhex(item, 32));
 const nodeHash = (left, right) => keccak([1], unhex(left, 32), unhex(right, 32));
@@ -296,6 +298,8 @@ function shape(v, fields, { code = 'BAD_REQUEST', path = '', optional = [] } = {
   return v;
 }
 
+// ==== Steps (spec section 2)
+
 // Categories Cc, Cf, Cs, Zl and Zp as of Unicode 15.0, whatever the engine knows. They would forge lines in the EIP-191 text.
 const FORBIDDEN = /[\0-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\u{110bd}\u{110cd}\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0001}\u{e0020}-\u{e007f}]/u;
 
@@ -342,10 +346,10 @@ export function checkClaim(claim) {
   return true;
 }
 
+// ---- What the agent signs (seed section 2.5)
+
 const HEADER_SHAPE = { agent: address, stream: text, index: count, fromSeq: count, toSeq: count, prevHead: hash32, head: hash32, root: hash32, createdAt: count };
 const HEADER = Object.keys(HEADER_SHAPE);
-
-// ---- What the agent signs (seed section 2.5)
 
 export const DOMAIN = { name: 'Karatum Flight Record', version: '1' };
 export const TYPES = { FlightBatch: HEADER.map((name) => ({ name, type: new Map([[address, 'address'], [text, 'string'], [count, 'uint64'], [hash32, 'bytes32']]).get(HEADER_SHAPE[name]) })) };
@@ -365,7 +369,7 @@ export function batchSigner({ header, scheme, signature }) {
   return recover(batchDigest(header, scheme), signature);
 }
 
-// ---- Disclosures (seed section 2.6)
+// ---- Checks, and that of a signature (seed section 2.6)
 
 const anyHex = (v) => typeof v === 'string' && v.length % 2 === 0 && isHex(v, (v.length - 2) / 2) || 'must be bytes as lower-case 0x hex';
 const anything = () => true;
@@ -375,13 +379,6 @@ const BATCH = { header: anything, scheme: oneOf('eip712', 'eip191'), signature: 
 function checkBatchShape(v, path) {
   shape(v, BATCH, { path });
   shape(v.header, HEADER_SHAPE, { path: below(path, 'header') });
-}
-
-function checkDisclosureShape(d, path = '') {
-  shape(d, { step: object, reveal: object, proof: object, batch: object }, { path });
-  shape(d.proof, PROOF, { path: below(path, 'proof') });
-  checkBatchShape(d.batch, below(path, 'batch'));
-  for (const f of Object.keys(d.reveal)) shape(d.reveal[f], { salt: hash32, value: anything }, { path: below(path, `reveal.${f.slice(0, 64)}`) });
 }
 
 /** Text and bytes are parsed strictly; a parsed object is taken as it is. */
@@ -396,17 +393,71 @@ function read(input) {
 export const CODES = ['STEP_SCHEMA', 'SIGNATURE', 'STEP_BATCH', 'PROOF', 'PREV_HEAD', 'HEAD', 'REVEAL_KEY', 'COMMITMENT', 'CLAIM', 'EPOCH', 'ANCHOR'];
 const firstCode = (codes) => CODES.find((c) => codes.includes(c)) ?? codes[0] ?? null;
 
-function checkStepRow({ step }, ctx) {
-  checkStep(step);
-  ctx.hash = stepHash(step);
-  return { got: ctx.hash, bytes: utf8(canonicalJson(step)).length };
-}
-
 function checkSignatureRow({ batch }, ctx) {
   const { header, scheme } = batch, want = header.agent;
   ctx.batchId = batchId(header);
   const got = batchSigner(batch);
   return { got, want, batchId: ctx.batchId, scheme, why: got !== want && `the signature recovers to ${got}` };
+}
+
+const now = () => globalThis.performance?.now() ?? Date.now();
+
+/** Runs one check: a row {id, state: pass|fail|skip|partial, code, why, ms} plus what it computed. A check fails for `why`, with `code` or those in `failed`. */
+async function runRow(id, code, run) {
+  const start = now();
+  const { why, failed = why ? [code] : [], skip, partial, ...seen } = await Promise.resolve().then(run).catch((e) => ({ why: e.message }));
+  const state = failed.length ? 'fail' : skip ? 'skip' : partial ? 'partial' : 'pass';
+  return { id, state, code: firstCode(failed), codes: failed, why: state === 'fail' ? why : skip || partial || '', ms: now() - start, ...seen };
+}
+
+/** Runs checks, each [id, code, run], and tells of each as it is done. */
+async function runRows(plan, onCheck) {
+  const rows = [];
+  for (const check of plan) {
+    rows.push(await runRow(...check));
+    await onCheck(rows.at(-1), rows.length - 1);
+  }
+  return verdict(rows);
+}
+
+const refused = (e) => ({ ok: false, complete: false, code: 'BAD_REQUEST', details: { code: e.code, field: e.field ?? null, offset: e.offset ?? null }, why: e.message, rows: [] });
+
+const verdict = (rows) => ({
+  ok: rows.every((r) => r.state !== 'fail'), complete: rows.every((r) => r.state === 'pass'),
+  code: firstCode(rows.flatMap((r) => r.codes)), rows,
+});
+
+// ==== Epochs (seed section 2.6)
+
+function checkAnchoringShape(a) {
+  shape(a, { batchId: hash32, epoch: object, proof: anything, anchor: (v) => v === null || isObject(v) && isCount(v.chainId) && (v.txHash == null || isHex(v.txHash, 32)) || 'must name a chain and a transaction, or be null' });
+  shape(a.epoch, { root: hash32, batchCount: count }, { path: 'epoch' });
+  shape(a.proof, PROOF, { path: 'proof' });
+}
+
+function checkEpochRow(id, a) {
+  const { index, size, siblings } = a.proof, seen = { want: a.epoch.root, size };
+  if (a.batchId !== id) return { ...seen, why: `the proof is of batch ${a.batchId}` };
+  if (size !== a.epoch.batchCount) return { ...seen, why: `proof.size is ${size}, not ${a.epoch.batchCount}` };
+  const { root, path } = foldProof(id, index, size, siblings);
+  return { ...seen, got: root, path, why: root !== seen.want && 'the path does not reach the epoch root' };
+}
+
+const anchorRow = (a, o) => a?.anchor ? o.rpc ? checkAnchorRow(a, o) : { skip: 'needs a chain connection' } : { skip: 'no anchor is given' };
+
+// ==== Disclosures (seed section 2.6)
+
+function checkDisclosureShape(d, path = '') {
+  shape(d, { step: object, reveal: object, proof: object, batch: object }, { path });
+  shape(d.proof, PROOF, { path: below(path, 'proof') });
+  checkBatchShape(d.batch, below(path, 'batch'));
+  for (const f of Object.keys(d.reveal)) shape(d.reveal[f], { salt: hash32, value: anything }, { path: below(path, `reveal.${f.slice(0, 64)}`) });
+}
+
+function checkStepRow({ step }, ctx) {
+  checkStep(step);
+  ctx.hash = stepHash(step);
+  return { got: ctx.hash, bytes: utf8(canonicalJson(step)).length };
 }
 
 function checkPlaceRow({ step, proof, batch: { header: h } }) {
@@ -460,44 +511,6 @@ function checkRevealRow({ step, reveal }) {
   return { rows, sealed, claim, failed, why: 'a value is not the one committed to, or no valid claim' };
 }
 
-function checkAnchoringShape(a) {
-  shape(a, { batchId: hash32, epoch: object, proof: anything, anchor: (v) => v === null || isObject(v) && isCount(v.chainId) && (v.txHash == null || isHex(v.txHash, 32)) || 'must name a chain and a transaction, or be null' });
-  shape(a.epoch, { root: hash32, batchCount: count }, { path: 'epoch' });
-  shape(a.proof, PROOF, { path: 'proof' });
-}
-
-function checkEpochRow(id, a) {
-  const { index, size, siblings } = a.proof, seen = { want: a.epoch.root, size };
-  if (a.batchId !== id) return { ...seen, why: `the proof is of batch ${a.batchId}` };
-  if (size !== a.epoch.batchCount) return { ...seen, why: `proof.size is ${size}, not ${a.epoch.batchCount}` };
-  const { root, path } = foldProof(id, index, size, siblings);
-  return { ...seen, got: root, path, why: root !== seen.want && 'the path does not reach the epoch root' };
-}
-
-const anchorRow = (a, o) => a?.anchor ? o.rpc ? checkAnchorRow(a, o) : { skip: 'needs a chain connection' } : { skip: 'no anchor is given' };
-
-const now = () => globalThis.performance?.now() ?? Date.now();
-
-/** Runs one check: a row {id, state: pass|fail|skip|partial, code, why, ms} plus what it computed. A check fails for `why`, with `code` or those in `failed`. */
-async function runRow(id, code, run) {
-  const start = now();
-  const { why, failed = why ? [code] : [], skip, partial, ...seen } = await Promise.resolve().then(run).catch((e) => ({ why: e.message }));
-  const state = failed.length ? 'fail' : skip ? 'skip' : partial ? 'partial' : 'pass';
-  return { id, state, code: firstCode(failed), codes: failed, why: state === 'fail' ? why : skip || partial || '', ms: now() - start, ...seen };
-}
-
-/** Runs checks, each [id, code, run], and tells of each as it is done. */
-async function runRows(plan, onCheck) {
-  const rows = [];
-  for (const check of plan) {
-    rows.push(await runRow(...check));
-    await onCheck(rows.at(-1), rows.length - 1);
-  }
-  return verdict(rows);
-}
-
-const refused = (e) => ({ ok: false, complete: false, code: 'BAD_REQUEST', details: { code: e.code, field: e.field ?? null, offset: e.offset ?? null }, why: e.message, rows: [] });
-
 /**
  * Checks a disclosure, given as text, bytes or object, without stopping at the first failure. `onCheck(row, i)` hears each
  * row. Returns {ok, complete, code, rows, stepHash, batchId}: `ok` when no row failed, `complete` when all rows passed, and
@@ -526,11 +539,6 @@ export async function verifyDisclosure(input, { onCheck = () => {}, anchoring, r
   ], onCheck);
   return { ...told, stepHash: ctx.hash ?? null, batchId: ctx.batchId };
 }
-
-const verdict = (rows) => ({
-  ok: rows.every((r) => r.state !== 'fail'), complete: rows.every((r) => r.state === 'pass'),
-  code: firstCode(rows.flatMap((r) => r.codes)), rows,
-});
 
 // ==== Documents as bytes
 

@@ -5,6 +5,8 @@ package sdk
 
 import (
 	"embed"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -24,39 +26,43 @@ var JavaScript string
 //go:embed karatum_flight.py
 var Python string
 
-// The parts of the verifier in karatum-flight.mjs, in their order. Each needs the
-// first and no other: a page loads the checks that it has use for.
+// The parts of the verifier in karatum-flight.mjs that not every check needs, by
+// their headings and in their order. All of them stand on what is in no such part.
 const (
-	Disclosures  = "Disclosures"        // and all that the others stand on
-	Bytes        = "Documents as bytes" // wanted where a document is not yet text
-	Equivocation = "Equivocation"       // evidence
-	Anchors      = "Anchors on a chain" // as an RPC tells of them
-	Batches      = "Batches and receipts"
+	Text         = "Canonical text"       // of values and steps
+	Trees        = "Trees"                // proofs
+	Steps        = "Steps"                // by themselves; needs Text
+	Epochs       = "Epochs"               // a batch in one; needs Trees
+	Disclosures  = "Disclosures"          // needs all before it
+	Bytes        = "Documents as bytes"   // wanted where a document is not yet text
+	Equivocation = "Equivocation"         // evidence; a broken chain needs Disclosures
+	Anchors      = "Anchors on a chain"   // as an RPC tells of them; needs Epochs
+	Batches      = "Batches and receipts" // needs Trees and Steps
 )
 
-// Verifier returns parts of the verifier in [JavaScript], byte for byte and in the
-// order asked for, all of them where none is named: an ES module by itself that
-// holds no secret and opens no connection unless it is handed an RPC. The pages run
-// it in a worker and put it into the offline /verify.html. A part that is not there
-// is left out.
+var heading = regexp.MustCompile(`(?m)^// (?:----|====) `)
+
+// Verifier returns the verifier in [JavaScript] with the parts asked for, byte for
+// byte and in the file's order, all of them where none is named: an ES module by
+// itself that holds no secret and opens no connection unless it is handed an RPC. The
+// pages run it in workers and put it into the offline /verify.html.
 func Verifier(parts ...string) string {
 	verifier, _, _ := strings.Cut(JavaScript, "// ==== End of the verifier")
 	if len(parts) == 0 {
 		return verifier
 	}
 	var out strings.Builder
-	for _, part := range parts {
-		start := 0
-		if part != Disclosures {
-			if start = strings.Index(verifier, "// ==== "+part); start < 0 {
-				continue
-			}
+	start := 0
+	add := func(end int) {
+		name, optional := strings.CutPrefix(verifier[start:end], "// ==== ")
+		if !optional || slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(name, part) }) {
+			out.WriteString(verifier[start:end])
 		}
-		text := verifier[start:]
-		if end := strings.Index(text[1:], "\n// ==== "); end >= 0 {
-			text = text[:end+2]
-		}
-		out.WriteString(text)
+		start = end
 	}
+	for _, at := range heading.FindAllStringIndex(verifier, -1) {
+		add(at[0])
+	}
+	add(len(verifier))
 	return out.String()
 }

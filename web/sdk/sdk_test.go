@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -190,6 +191,22 @@ console.log(good.ok, good.complete, good.code, bad.ok, bad.code);
 		"true false null false COMMITMENT\n"
 	if got := run(t, "", node(t), file, vectors); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestParts leaves out each part in turn: the headings are where the names say, and
+// all parts are the whole.
+func TestParts(t *testing.T) {
+	all := []string{Text, Trees, Steps, Epochs, Disclosures, Bytes, Equivocation, Anchors, Batches}
+	if Verifier(all...) != Verifier() {
+		t.Error("all parts are not the verifier")
+	}
+	for i, part := range all {
+		text := "// ==== " + part
+		rest := Verifier(slices.Concat(all[:i], all[i+1:])...)
+		if strings.Count(Verifier(), text) != 1 || strings.Contains(rest, text) || strings.Count(rest, "\n// ==== ") != len(all)-1 {
+			t.Errorf("%s is not a part of its own", part)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func TestMutations(t *testing.T) {
 	passed, refused, failed, kinds := 0, 0, map[string]int{}, map[string]int{}
 	for i, doc := range docs {
 		want, why := commandSays(t, doc)
-		by := strings.Split(told[i], "|") // the kind, and what the workers for any, records and evidence say
+		by := strings.Split(told[i], "|") // the kind, and what each worker says
 		kind, anyWorker, own := by[0], by[3], map[string]string{"record": by[1], "evidence": by[2], "any": by[3]}
 		if got := groups(anyWorker); !agreed(got, want) {
 			t.Errorf("seed %d, case %d: the browser says %s\nkaratum verify %s: %s\n%s", seed, i, got, want, why, doc)
@@ -55,6 +55,12 @@ func TestMutations(t *testing.T) {
 			t.Errorf("seed %d, case %d: the worker for %s says %s, the one for any document %s\n%s", seed, i, kind, says, anyWorker, doc)
 		} else if says != "refused" {
 			kinds[kind]++
+		}
+		// So does that of a broken chain, which the evidence's page loads for the reason that the node has read.
+		if of := ofChain(doc); of && by[4] != anyWorker {
+			t.Errorf("seed %d, case %d: the page of a broken chain says %s, /verify %s\n%s", seed, i, by[4], anyWorker, doc)
+		} else if of && anyWorker != "refused" {
+			kinds["chain"]++
 		}
 		if ofRecord(doc) && own["record"] != anyWorker {
 			t.Errorf("seed %d, case %d: the page of a record says %s, /verify %s\n%s", seed, i, own["record"], anyWorker, doc)
@@ -75,8 +81,8 @@ func TestMutations(t *testing.T) {
 		}
 	}
 	t.Logf("%d passed, %d refused, failed %v; examined by kind %v", passed, refused, failed, kinds)
-	for _, kind := range []string{"record", "evidence", "any"} {
-		if kinds[kind] < count/20 {
+	for kind, least := range map[string]int{"record": count / 20, "evidence": count / 20, "any": count / 20, "chain": 10} {
+		if kinds[kind] < least {
 			t.Errorf("only %d documents are for the worker for %s", kinds[kind], kind)
 		}
 	}
@@ -102,6 +108,12 @@ func ofRecord(doc string) bool {
 	delete(m, "disclosure")
 	delete(m, "proof")
 	return len(m) == 0
+}
+
+// ofChain says whether a document is evidence of a broken chain, such as a page embeds.
+func ofChain(doc string) bool {
+	var m map[string]any
+	return json.Unmarshal([]byte(doc), &m) == nil && len(m) == 4 && m["type"] == "karatum.equivocation.v1" && m["reason"] == "BROKEN_CHAIN"
 }
 
 // agreed compares two verdicts. What karatum verify does not read as a batch or a
@@ -176,7 +188,7 @@ func examine(t *testing.T, node string, docs []string) []string {
 		args = append(args, file)
 	}
 	add("kind", []byte(asset(t, "kind.js")))
-	for _, c := range a.Any.Checkers[:3] {
+	for _, c := range append(a.Any.Checkers[:3], a.Chain.Checkers...) {
 		add(c.Kind, c.Body)
 	}
 	var in bytes.Buffer

@@ -566,7 +566,7 @@ func fine(p Panel) templ.Component {
 			}
 		}
 		if !p.Offline {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "<span>With its comments it is in karatum-flight.mjs.</span>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "<span>The checks with their comments are in karatum-flight.mjs.</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -22,7 +22,7 @@ type Script struct {
 // A Checker is a script that checks documents: a worker, but for the anchor's.
 type Checker struct {
 	Script
-	Kind string // "record", "evidence" or "any" of documents, or "anchor"
+	Kind string // "record", "evidence" (of two batches), "chain" (of two steps) or "any" of documents, or "anchor"
 	Says string // what it checks, in the words of the panel
 }
 
@@ -60,17 +60,20 @@ func (a *Assets) makeScripts() error {
 	worker := func(name, own string, parts ...string) Script {
 		return script(name, Strip(sdk.Verifier(parts...)), []string{own, "serve.js"})
 	}
-	a.worker = worker("worker", "examine.js", sdk.Disclosures, sdk.Bytes, sdk.Equivocation, sdk.Batches)
-	record := Checker{worker("record-worker", "record.js", sdk.Disclosures), "record", "The record of a step is checked by"}
-	evidence := Checker{worker("evidence-worker", "evidence.js", sdk.Disclosures, sdk.Equivocation), "evidence", "Evidence is checked by"}
+	records := []string{sdk.Text, sdk.Trees, sdk.Steps, sdk.Epochs, sdk.Disclosures}
+	a.worker = worker("worker", "examine.js", append(records, sdk.Bytes, sdk.Equivocation, sdk.Batches)...)
+	record := Checker{worker("record-worker", "record.js", records...), "record", "The record of a step is checked by"}
+	evidence := Checker{worker("evidence-worker", "evidence.js", sdk.Equivocation), "evidence", "Evidence of two batches is checked by"}
+	chain := Checker{worker("chain-worker", "evidence.js", append(records, sdk.Equivocation)...), "chain", "Evidence of two steps is checked by"}
 	anything := Checker{a.worker, "any", "Any other document is checked by"}
-	anchor := Checker{newScript("anchor", Strip(sdk.Verifier(sdk.Disclosures, sdk.Anchors))), "anchor", "What an RPC tells is checked by"}
+	anchor := Checker{newScript("anchor", Strip(sdk.Verifier(sdk.Trees, sdk.Epochs, sdk.Anchors))), "anchor", "What an RPC tells is checked by"}
 
 	ask := script("ask", "", askModules)
 	tools := script("tools", "", toolsModules, ask)
 	view := script("view", "", viewModules, tools)
 	a.Record = Page{script("record", "", recordModules, tools), []Checker{record, anchor}}
 	a.Evidence = Page{script("evidence", "", evidenceModules, tools), []Checker{evidence}}
+	a.Chain = Page{a.Evidence.Script, []Checker{chain}}
 	a.Any = Page{script("verify", "", verifyModules, view), []Checker{record, evidence, anything, anchor}}
 	a.later = []Script{view, tools, ask}
 	return err

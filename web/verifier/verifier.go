@@ -30,7 +30,8 @@ var assets embed.FS
 // Assets are the files that a server hands out, made once by [New].
 type Assets struct {
 	Record   Page   // of one step
-	Evidence Page   // of a conflict
+	Evidence Page   // of a conflict of two batches
+	Chain    Page   // of a conflict of two steps
 	Any      Page   // /verify, which takes any document
 	CSS      []byte // the panel's part of the style sheet
 	Offline  []byte // the page that works from a file
@@ -43,7 +44,7 @@ type Assets struct {
 // Scripts are all scripts that pages load.
 func (a *Assets) Scripts() []Script {
 	all := append([]Script{a.Record.Script, a.Evidence.Script, a.Any.Script}, a.later...)
-	for _, c := range a.Any.Checkers { // the others' are among them
+	for _, c := range append(a.Any.Checkers, a.Chain.Checkers...) { // those of records and evidence are among them
 		all = append(all, c.Script)
 	}
 	return all
@@ -69,7 +70,7 @@ func New(css []byte) (*Assets, error) {
 // makeOffline puts everything into one page whose own policy runs this script and
 // no other, and lets nothing be loaded or sent.
 func (a *Assets) makeOffline(css []byte) error {
-	page, err := join(offlineModules, map[string]string{"view": "{ makeView }", "tools": "Promise.resolve({ equip })", "ask": "Promise.reject(new Error('there is no network here'))"})
+	page, err := join(offlineModules, map[string]string{"view": "Promise.resolve({ makeView })", "tools": "Promise.resolve({ equip })", "ask": "Promise.reject(new Error('there is no network here'))"})
 	if err != nil {
 		return err
 	}

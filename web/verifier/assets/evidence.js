@@ -1,3 +1,3 @@
-// ==== The evidence of a page: everything above is a part of /sdk/karatum-flight.mjs
+// ==== The evidence of a page: everything above are parts of /sdk/karatum-flight.mjs
 
 export const examine = async (text, onCheck) => verifyEquivocation(text, { onCheck });

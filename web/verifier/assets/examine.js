@@ -1,4 +1,4 @@
-// ==== Any document: everything above is the verifier of /sdk/karatum-flight.mjs
+// ==== Any document: everything above are parts of /sdk/karatum-flight.mjs
 //
 // It reads one document, which may join several parts of one batch, and checks them all.
 

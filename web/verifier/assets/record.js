@@ -1,4 +1,4 @@
-// ==== The record of a page: everything above is the first part of /sdk/karatum-flight.mjs
+// ==== The record of a page: everything above are parts of /sdk/karatum-flight.mjs
 
 /** Checks a disclosure, or {disclosure, proof}, the latter where the batch is anchored. */
 export async function examine(text, onCheck) {

@@ -15,8 +15,9 @@ async function take(input, name = 'document.json') {
   }
   if (!text.trim()) return complain('There is nothing to check yet. Drop, choose or paste a JSON document.');
   if (box.value !== text) box.value = text;
-  try { view ??= (await import('./view.js')).makeView(root); } catch { return complain('What shows it could not be loaded.'); }
-  return complain(await view(text, name));
+  view ??= import('./view.js').then((v) => v.makeView(root)).catch(() => { view = null; });
+  const show = await view, why = show ? await show(text, name) : 'What shows it could not be loaded.';
+  return why === null ? null : complain(why);
 }
 
 function complain(text) {

@@ -4,7 +4,7 @@ import { check } from './choose.js';
 import { makePanel } from './panel.js';
 import { make, visible } from './words.js';
 
-/** The panel as show(text, name), which resolves to what makes a document none, or to "". */
+/** The panel as show(text, name), which resolves to what makes a document none, to "", or to null where another came meanwhile. */
 export function makeView(root) {
   const panel = makePanel(root, check, lay), opened = document.querySelector('[data-opened]');
 
@@ -40,7 +40,7 @@ export function makeView(root) {
 
   return async (text, name) => {
     const result = await panel.show(text, name);
-    if (!result) return '';
+    if (!result) return null;
     if (!result.rows.length) { clear(); return `${visible(result.why)}.`; }
     for (const shown of panel.all('code[data-file], span[data-file]')) shown.textContent = name;
     describe(JSON.parse(text), result);
