@@ -149,7 +149,7 @@ func (n *fakeNode) head(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if last == nil {
-		refuse(w, 404, "NOT_FOUND", "no such stream", nil)
+		refuse(w, 404, "UNKNOWN_STREAM", "no such stream", nil)
 		return
 	}
 	answer(w, 200, map[string]any{"agent": last.Agent, "stream": last.Stream, "batches": last.Index + 1, "gaps": []any{},

@@ -1,7 +1,7 @@
 // Karatum Flight Record v1 in one file: verifier, recorder and checker. No dependencies.
 // For Node 18+, Deno and browsers. The Python twin, karatum_flight.py, has the same parts in the same order.
 // version: 1.0.0
-// sha256: fe5f267d9ecfb7824eb6abdae4b5f74274db9be2b2b23bd5e00fed48b3bc58bf
+// sha256: 49c1d21edbad6e12d82af209bd16d72fc6d030671d5aa61b3208998de14716ad
 // The hash is of this file without its sha256 line: grep -v '^// sha256:' karatum-flight.mjs | sha256sum
 //
 // Part 1, the verifier, uses no network and no secret, and is a module by itself. Part 2 records. Part 3 is the command line:
@@ -792,17 +792,21 @@ export function signDigest(key, digest) {
   }
 }
 
-/** The signer of a raw key, an ethers Signer, a viem account or a viem wallet client: {address, sign(header, scheme)}. */
+/** The signer of a raw key, an ethers Signer (5 or 6), a viem account or a viem wallet client: {address, sign(header, scheme)}. */
 async function adaptSigner(signer) {
-  if (typeof signer === 'string') return { address: addressOfKey(signer), sign: (h, scheme) => signDigest(signer, batchDigest(h, scheme)) };
+  if (typeof signer === 'string') {
+    try {
+      return { address: addressOfKey(signer), sign: (h, scheme) => signDigest(signer, batchDigest(h, scheme)) };
+    } catch (e) { fail(e.code, e.message, 'signer'); }
+  }
   const ethers = typeof signer?.getAddress === 'function', account = signer?.account;
   const address = ethers ? await signer.getAddress() : account?.address ?? signer?.address;
-  if (!isHex(address?.toLowerCase?.(), 20)) fail('SIGNER', 'the signer has no address');
+  if (!isHex(address?.toLowerCase?.(), 20)) fail('SIGNER', 'it has no address; give a viem account, a wallet client that has an account, an ethers Signer or a raw key as 0x hex', 'signer');
   const typed = (h) => ({ ...h, ...Object.fromEntries(TYPES.FlightBatch.filter((t) => t.type === 'uint64').map((t) => [t.name, BigInt(h[t.name])])) });
   const who = account ? { account } : {};
   const sign = (h, scheme) => scheme === 'eip191'
     ? (ethers ? signer.signMessage(batchText(h)) : signer.signMessage({ ...who, message: batchText(h) }))
-    : (ethers ? signer.signTypedData(DOMAIN, TYPES, typed(h)) : signer.signTypedData({ ...who, domain: DOMAIN, types: TYPES, primaryType: 'FlightBatch', message: typed(h) }));
+    : (ethers ? signer[signer.signTypedData ? 'signTypedData' : '_signTypedData'](DOMAIN, TYPES, typed(h)) : signer.signTypedData({ ...who, domain: DOMAIN, types: TYPES, primaryType: 'FlightBatch', message: typed(h) }));
   return { address: address.toLowerCase(), sign };
 }
 
@@ -814,6 +818,8 @@ export class MemoryJournal {
   load(each) { this.#lines.forEach((line, ref) => each(line, ref)); }
   cut(ref) { this.#lines.length = ref; }
   append(line) { return this.#lines.push(line) - 1; }
+  mark() { return this.#lines.length; }
+  undo(mark) { this.cut(mark); }
   read(ref) { return this.#lines[ref]; }
   sync() {}
   close() {}
@@ -825,20 +831,25 @@ export class MemoryJournal {
  */
 export class FileJournal {
   static async open(path, { fsync = 'interval' } = {}) {
-    const [fs, { dirname }, { Buffer }, { default: process }] = await Promise.all(['fs', 'path', 'buffer', 'process'].map((m) => import(`node:${m}`)));
+    const [fs, { dirname, resolve }, { Buffer }, { default: process }] = await Promise.all(['fs', 'path', 'buffer', 'process'].map((m) => import(`node:${m}`)));
     if (!['always', 'interval', 'never'].includes(fsync)) fail('CONFIG', 'fsync must be always, interval or never');
+    if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory()) fail('JOURNAL', `${path} is a directory, maybe a journal of the karatum command; name a file`);
     const journal = new FileJournal();
-    Object.assign(journal, { fs, Buffer, fsync, lock: takeLock(fs, process, `${path}.lock`), timer: null });
-    journal.fd = fs.openSync(path, fs.constants.O_RDWR | fs.constants.O_CREAT, 0o600);
-    journal.size = fs.fstatSync(journal.fd).size;
-    if (process.platform !== 'win32') { // the directory must know the file, too
-      const dir = fs.openSync(dirname(path), 'r');
-      try { fs.fsyncSync(dir); } finally { fs.closeSync(dir); }
-    }
+    try {
+      Object.assign(journal, { fs, Buffer, fsync, path: resolve(path), torn: 0, lock: takeLock(fs, process, `${path}.lock`), timer: null });
+      try {
+        journal.fd = fs.openSync(path, fs.constants.O_RDWR | fs.constants.O_CREAT, 0o600);
+      } catch (e) { journal.#unlock(); throw e; }
+      journal.size = fs.fstatSync(journal.fd).size;
+      if (process.platform !== 'win32') { // the directory must know the file, too
+        const dir = fs.openSync(dirname(path), 'r');
+        try { fs.fsyncSync(dir); } finally { fs.closeSync(dir); }
+      }
+    } catch (e) { e instanceof FlightError ? fail(e.code, e.message) : fail('JOURNAL', `the journal ${path} cannot be opened: ${e.message}`); }
     return journal;
   }
 
-  /** Calls each(line, ref) for every whole line and cuts off a last line that a crash tore. */
+  /** Calls each(line, ref) for every whole line and cuts off a last line that a crash tore, of `torn` bytes. */
   load(each) {
     const { Buffer } = this;
     let rest = Buffer.alloc(0), start = 0;
@@ -853,23 +864,39 @@ export class FileJournal {
       start += from;
       rest = data.subarray(from);
     }
-    if (rest.length) this.cut([start]);
+    if (rest.length) { this.torn = rest.length; this.#truncate(start); }
   }
 
+  /** Takes out all from a line on. Nothing is thrown away: it stands in PATH.damaged. */
   cut([offset]) {
-    this.fs.ftruncateSync(this.fd, offset);
-    this.size = offset;
+    const aside = this.fs.openSync(`${this.path}.damaged`, 'a', 0o600);
+    try {
+      for (let at = offset; at < this.size;) {
+        const bytes = this.read([at, Math.min(1 << 20, this.size - at)]);
+        for (let done = 0; done < bytes.length;) done += this.fs.writeSync(aside, bytes, done);
+        at += bytes.length;
+      }
+      this.fs.fsyncSync(aside);
+    } finally { this.fs.closeSync(aside); }
+    this.#truncate(offset);
+  }
+
+  #truncate(offset) {
+    this.undo(offset);
     this.sync();
+  }
+
+  mark() { return this.size; }
+
+  /** Takes out what was appended since the mark, half lines too. */
+  undo(mark) {
+    this.size = mark;
+    this.fs.ftruncateSync(this.fd, mark);
   }
 
   append(line) {
     const bytes = this.Buffer.from(`${line}\n`), ref = [this.size, bytes.length - 1];
-    try {
-      for (let done = 0; done < bytes.length;) done += this.fs.writeSync(this.fd, bytes, done, bytes.length - done, this.size + done);
-    } catch (e) {
-      this.fs.ftruncateSync(this.fd, this.size); // leave no half line for the next one to grow on
-      throw e;
-    }
+    for (let done = 0; done < bytes.length;) done += this.fs.writeSync(this.fd, bytes, done, bytes.length - done, this.size + done);
     this.size += bytes.length;
     if (this.fsync === 'always') this.sync();
     if (this.fsync === 'interval') {
@@ -892,12 +919,18 @@ export class FileJournal {
   }
 
   close() {
+    if (this.fd === null) return;
     clearTimeout(this.timer);
     try { this.sync(); } finally {
       this.fs.closeSync(this.fd);
-      this.fs.rmSync(this.lock, { force: true });
-      heldLocks.delete(this.lock);
+      this.fd = null;
+      this.#unlock();
     }
+  }
+
+  #unlock() {
+    this.fs.rmSync(this.lock, { force: true });
+    heldLocks.delete(this.lock);
   }
 }
 
@@ -908,7 +941,11 @@ function takeLock(fs, process, path) {
   const born = (pid) => { try { return fs.readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').pop().split(' ')[19]; } catch { return ''; } };
   const alive = (pid) => { try { process.kill(pid, 0); return true; } catch (e) { return e.code === 'EPERM'; } };
   const create = () => { try { fs.writeFileSync(path, `${process.pid} ${born(process.pid)}\n`, { flag: 'wx', mode: 0o600 }); heldLocks.add(path); return true; } catch (e) { if (e.code !== 'EEXIST') throw e; return false; } };
-  const busy = () => fail('JOURNAL_LOCKED', `another process holds ${path}`);
+  const busy = () => {
+    let pid = '';
+    try { [pid] = fs.readFileSync(path, 'latin1').trim().split(' '); } catch { /* it went away just now */ }
+    fail('JOURNAL_LOCKED', `${pid ? `process ${pid}` : 'another process'} has the journal ${path.slice(0, -5)} open; end it, or give this recorder a journal of its own`);
+  };
   const stale = () => {
     const [pid, start = ''] = fs.readFileSync(path, 'utf8').trim().split(' ');
     if (pid === String(process.pid)) return !heldLocks.has(path);
@@ -948,51 +985,68 @@ function lowerClaim(claim) {
  *
  * signer: a viem account or wallet client, an ethers Signer, or a raw key as hex (throw-away test keys only).
  * scheme 'eip712' | 'eip191'; stream: its name, else NAME-<8 random hex>; intervalMs between batches; retainPlaintext false
- * keeps commitments only, so nothing can be opened later; maxSteps of one batch; nodeAddress pins who must sign receipts;
- * fetch and now (unix ms) for tests. Options may be wrong, and the journal locked or corrupt: only then open throws.
+ * keeps commitments only, so nothing can be opened later; maxSteps of one batch; nodeAddress pins who must sign receipts:
+ * without it the journal keeps to the key that signed its first one, and another key's receipt does not count; fetch and now (unix ms) for tests. Options may be wrong, and the journal locked or corrupt: only then open throws.
  */
 export class Recorder {
-  #o; #signer; #journal; #streams = new Map(); #current = null; #timer = null; #due = 0; #running = null; #failures = 0; #notBefore = 0; #closed = false;
+  #o; #signer; #journal; #streams = new Map(); #current = null; #timer = null; #due = 0; #running = null; #failures = 0; #notBefore = 0; #closed = false; #signedBy = null;
 
   static async open(options) {
     const r = new Recorder();
     r.#o = { scheme: 'eip712', name: 'agent', intervalMs: 120 * SECOND, retainPlaintext: true, maxSteps: MAX_SPAN, backoffMs: SECOND, maxBackoffMs: 300 * SECOND,
       timeoutMs: 30 * SECOND, onError: (e) => console.error(`karatum: ${e.code}: ${e.message}`), fetch: (...a) => fetch(...a), now: () => Date.now(), ...options };
-    if (!/^https?:\/\//.test(r.#o.node)) fail('CONFIG', 'node must be an http or https URL');
-    if (!['eip712', 'eip191'].includes(r.#o.scheme)) fail('CONFIG', 'scheme must be eip712 or eip191');
-    if (!(r.#o.maxSteps >= 1 && r.#o.maxSteps <= MAX_SPAN)) fail('CONFIG', `maxSteps must be 1 to ${MAX_SPAN}`);
-    r.#o.node = r.#o.node.replace(/\/+$/, '');
-    r.#signer = await adaptSigner(options.signer);
     r.#journal = options.journal ?? new MemoryJournal();
-    try { r.#load(); } catch (e) { r.#journal.close(); throw e; }
+    try {
+      if (!/^https?:\/\/[^\s\/?#]+(\/[^\s?#]*)?$/.test(r.#o.node)) fail('CONFIG', `node is ${r.#o.node}; it must be an http or https URL such as http://127.0.0.1:8080`);
+      if (!['eip712', 'eip191'].includes(r.#o.scheme)) fail('CONFIG', 'scheme must be eip712 or eip191');
+      if (!(r.#o.maxSteps >= 1 && r.#o.maxSteps <= MAX_SPAN)) fail('CONFIG', `maxSteps must be 1 to ${MAX_SPAN}`);
+      if (r.#o.nodeAddress && !isHex(String(r.#o.nodeAddress).toLowerCase(), 20)) fail('CONFIG', `nodeAddress is ${r.#o.nodeAddress}; it must be an address, 0x and 40 hex digits`);
+      r.#o.node = r.#o.node.replace(/\/+$/, '');
+      r.#signer = await adaptSigner(options.signer);
+      r.#load();
+    } catch (e) { r.#journal.close(); throw e; }
     if (r.#unsent()) r.#schedule(r.#o.intervalMs);
     return r;
   }
 
   get address() { return this.#signer.address; }
   get stream() { return this.#current.name; }
+  /** The address whose receipts count; null before the first one where the option does not say it. */
+  get nodeAddress() { return this.#o.nodeAddress?.toLowerCase() || this.#signedBy; }
   /** Steps that no receipt covers yet. */
-  get waiting() { return this.#current.hashes.length - this.#delivered(this.#current); }
+  get waiting() {
+    const cur = this.#current, carried = this.#streams.has(cur.carry?.stream) ? cur.carry.count : 0;
+    return Math.max(cur.hashes.length, carried) - this.#delivered(cur);
+  }
 
   // Journal lines, by "type": stream {agent, stream, carry?}, step {hash, step, openings?}, batch {header, scheme, signature},
   // receipt {index, receipt}. A batch line is on the disk before its first byte is sent, so its index is never signed again.
 
   #load() {
-    let cut = null;
+    let cut = null, why = '', count = 0;
     this.#journal.load((line, ref) => {
+      count++;
       try {
         const entry = parse(line, DOCUMENT_DEPTH);
         if (cut === null) this.#apply(entry, ref);
-        else if (entry.type === 'batch') fail('JOURNAL_CORRUPT', 'a line before a signed batch is damaged');
+        else if (entry.type === 'batch') fail('JOURNAL_CORRUPT', `${this.#place()}: ${why}, yet a signed batch follows; restore the journal, or move it away to begin a new one`);
       } catch (e) {
         if (/^JOURNAL_/.test(e.code)) throw e;
-        cut ??= ref;
+        if (cut === null) [cut, why] = [ref, `line ${count} is damaged (${e.message})`];
       }
     });
-    if (cut !== null) this.#journal.cut(cut);
+    if (cut !== null) this.#cut(cut, why);
+    if (this.#journal.torn) this.#report(new FlightError('JOURNAL_TORN', `${this.#place()}: ${this.#journal.torn} bytes after the last whole line, which a crash left, are cut off`));
     if (!this.#current) this.#begin(this.#o.stream ?? this.#fresh(this.#o.name));
     this.#dropDamaged();
     this.#carry();
+  }
+
+  #place() { return this.#journal.path ?? 'the journal'; }
+
+  #cut(ref, why) {
+    this.#journal.cut(ref);
+    this.#report(new FlightError('JOURNAL_DAMAGED', `${this.#place()}: ${why}; it was in no signed batch, and stands with all that follows in ${this.#place()}.damaged now`));
   }
 
   #apply(entry, ref) {
@@ -1014,6 +1068,7 @@ export class Recorder {
     } else if (entry.type === 'receipt') {
       if (!cur.batches[entry.index]) wrong();
       cur.batches[entry.index].receipt = entry.receipt;
+      this.#signedBy = entry.receipt.node;
     } else wrong();
   }
 
@@ -1022,7 +1077,7 @@ export class Recorder {
     const cur = this.#current;
     for (let seq = this.#signed(cur); seq < cur.refs.length; seq++) {
       if (stepHash(this.#entry(cur.refs[seq]).step) === cur.hashes[seq]) continue;
-      this.#journal.cut(cur.refs[seq]);
+      this.#cut(cur.refs[seq], `step ${seq} of ${cur.name} does not hash to what its line says`);
       cur.refs.length = cur.hashes.length = seq;
     }
   }
@@ -1034,15 +1089,26 @@ export class Recorder {
   #fresh(name) { return `${[...name].slice(0, 55).join('')}-${randomHex(4).slice(2)}`; }
 
   #write(entry) {
-    const ref = this.#journal.append(canonicalJson(entry, DOCUMENT_DEPTH, 8 * MAX_BYTES));
+    const line = canonicalJson(entry, DOCUMENT_DEPTH, 8 * MAX_BYTES), mark = this.#journal.mark();
+    let ref;
+    try {
+      ref = this.#journal.append(line);
+    } catch (e) { // a full disk: leave no half line for the next one to grow on
+      this.#journal.undo(mark);
+      fail('JOURNAL', `${this.#place()} cannot be written: ${e.message}`);
+    }
     this.#apply(entry, ref);
+  }
+
+  #sync() {
+    try { this.#journal.sync(); } catch (e) { fail('JOURNAL', `${this.#place()} cannot be flushed to the disk: ${e.message}`); }
   }
 
   #begin(stream, carry) {
     const ok = checkStream(stream);
     if (ok !== true) fail('CONFIG', ok, 'stream');
     this.#write({ type: 'stream', agent: this.address, stream, carry });
-    this.#journal.sync();
+    this.#sync();
   }
 
   /** Leaves the stream, of which the node knows another history, and carries what it has not stored into a new one. */
@@ -1056,17 +1122,17 @@ export class Recorder {
   /** Records the old stream's undelivered steps again, linked anew; a crash in between is made up for at the next open. */
   #carry() {
     const cur = this.#current, old = this.#streams.get(cur.carry?.stream);
-    if (!old) return;
+    if (!old || cur.hashes.length >= cur.carry.count) return;
     for (let seq = cur.hashes.length; seq < cur.carry.count; seq++) {
       const { step, openings } = this.#entry(old.refs[cur.carry.fromSeq + seq]);
       const moved = { ...step, stream: cur.name, seq, prev: cur.hashes.at(-1) ?? ZERO };
       this.#write({ type: 'step', hash: stepHash(moved), step: moved, openings });
     }
-    this.#journal.sync();
+    this.#sync();
   }
 
   #report(error) {
-    if (!error.code) error.code = 'NETWORK';
+    if (!(error instanceof Error) || typeof error.code !== 'string') error = new FlightError('INTERNAL', String(error?.message ?? error)); // a signer may throw anything
     try { this.#o.onError(error); } catch { /* a recorder never makes the agent fail */ }
   }
 
@@ -1078,6 +1144,7 @@ export class Recorder {
   record(input) {
     try {
       if (this.#closed) fail('CLOSED', 'the recorder is closed');
+      this.#carry(); // where a full disk had stopped it
       return this.#record(input);
     } catch (e) {
       this.#report(e);
@@ -1089,7 +1156,11 @@ export class Recorder {
     const cur = this.#current, seq = cur.hashes.length, openings = {};
     const step = { v: 'karatum.fr.v1', agent: this.address, stream: cur.name, seq, prev: cur.hashes.at(-1) ?? ZERO,
       at: input.at ?? this.#o.now(), kind: input.kind ?? 'tool', status: input.status ?? 'ok' };
-    const keep = (field, run) => { try { run(); } catch (e) { e.field ??= field; this.#report(e); } };
+    const keep = (field, run) => {
+      try { run(); } catch (e) {
+        this.#report(e instanceof FlightError ? Object.assign(e, { field: e.field ?? field }) : new FlightError('UNSUPPORTED_TYPE', String(e?.message ?? e), field));
+      }
+    };
     const put = (field, value) => {
       const salt = randomHex(32), canonical = canonicalJson(value);
       step[field] = keccak('karatum.fr.v1.commit', unhex(salt), canonical);
@@ -1153,6 +1224,7 @@ export class Recorder {
 
   /** Delivers one batch. Returns the error that ends the stream, if one does; throws where trying again later may help. */
   async #sendOne() {
+    this.#carry(); // where a full disk had stopped it
     const cur = this.#current;
     let batch = cur.batches.at(-1);
     if (!batch || batch.receipt) {
@@ -1161,27 +1233,45 @@ export class Recorder {
       cur.checked = true;
       batch = await this.#sign(cur);
     }
+    this.#sync(); // the batch and its steps, before the first byte leaves
     const body = canonicalJson({ header: batch.header, scheme: batch.scheme, signature: batch.signature });
     const { status, answer } = await this.#request('POST', '/v1/flight/batches', body);
     const error = answer?.error;
     if (status === 409 && error?.code === 'EQUIVOCATION') {
       return Object.assign(new FlightError('EQUIVOCATION', `the node holds another history of stream ${cur.name}`), { evidence: error.details?.evidence });
     }
-    if (status !== 200 && status !== 201) fail(error?.code ?? 'HTTP', error?.message ?? `the node answered ${status}`);
-    verifyReceipt(answer);
-    if (answer.batchId !== batchId(batch.header) && answer.duplicate !== true) fail('RECEIPT', 'the receipt is of another batch');
-    if (this.#o.nodeAddress && answer.node !== this.#o.nodeAddress.toLowerCase()) fail('RECEIPT', `the receipt is of node ${answer.node}`);
+    if (status !== 200 && status !== 201) this.#refused(status, error);
+    const signer = verifyReceipt(answer), { node: url } = this.#o;
+    if (answer.batchId !== batchId(batch.header)) {
+      if (answer.duplicate === true) { // an old copy of this journal sent it
+        return new FlightError('NODE_AHEAD', `the node holds batch ${batch.header.index} of stream ${cur.name} under another signature`);
+      }
+      fail('RECEIPT', `the receipt from ${url} is of another batch`);
+    }
+    if (this.nodeAddress && signer !== this.nodeAddress) {
+      fail('RECEIPT', `the receipt from ${url} is signed by ${signer}, but ${this.#o.nodeAddress ? 'nodeAddress' : `the receipts in ${this.#place()}`} pins the node's key to ${this.nodeAddress}; `
+        + `it does not count, and the batch is sent again. If the node's operator confirms the new key, or you changed nodes, pass nodeAddress: '${signer}'; if not, somebody else answers in the node's place`);
+    }
     const { position, receivedAt, anchorBy, node, signature, group } = answer;
     this.#write({ type: 'receipt', index: batch.header.index, receipt: { batchId: answer.batchId, position, receivedAt, anchorBy, node, signature, group } });
     return null;
   }
 
+  #refused(status, error) {
+    const { node } = this.#o;
+    if (error?.code) fail(String(error.code), `the node at ${node} answers ${status}: ${error.message}`);
+    fail('HTTP', `${node} answers ${status}, which is no answer of a Karatum node; is the URL right?`);
+  }
+
   /** After each open, before the first signature: does the node know more of this stream than the journal? */
   async #nodeAhead(cur) {
     const { status, answer } = await this.#request('GET', `/v1/flight/agents/${this.address}/streams/${encodeURIComponent(cur.name)}`);
-    if (status === 404) return null;
-    if (status !== 200) fail(answer?.error?.code ?? 'HTTP', answer?.error?.message ?? `the node answered ${status}`);
-    const head = answer?.head;
+    const unknown = status === 404 && answer?.error?.code === 'UNKNOWN_STREAM', { node: url } = this.#o;
+    if (status !== 200 && !unknown) this.#refused(status, answer?.error);
+    const head = unknown ? null : answer?.head, delivered = this.#delivered(cur);
+    if (delivered && !(head?.toSeq + 1 >= delivered)) {
+      this.#report(new FlightError('NODE_BEHIND', `the node at ${url} lacks batches of stream ${cur.name} that it had acknowledged; to deliver them again: karatum journal send ${this.#place()} --node ${url}`));
+    }
     if (!head) return null;
     const ours = cur.batches[head.index]?.header;
     return ours?.head === head.head && ours?.toSeq === head.toSeq ? null
@@ -1196,21 +1286,28 @@ export class Recorder {
     const { scheme } = this.#o, { signature } = decodeSignature(await this.#signer.sign(header, scheme));
     if (batchSigner({ header, scheme, signature }) !== this.address) fail('SIGNER', 'the signer signed with another key or another domain');
     this.#write({ type: 'batch', header, scheme, signature });
-    this.#journal.sync();
     return cur.batches.at(-1);
   }
 
   async #request(method, path, body) {
-    const answer = await this.#o.fetch(this.#o.node + path, { method, body, redirect: 'error', headers: body ? { 'content-type': 'application/json' } : {}, signal: AbortSignal.timeout(this.#o.timeoutMs) });
-    const chunks = [], reader = answer.body?.getReader();
-    for (let size = 0, part; reader && !(part = await reader.read()).done;) {
-      if ((size += part.value.length) > ANSWER_BYTES) { await reader.cancel(); fail('HTTP', 'the answer is too long'); }
-      chunks.push(part.value);
+    const { node } = this.#o, chunks = [];
+    let answer;
+    try {
+      answer = await this.#o.fetch(node + path, { method, body, redirect: 'error', headers: body ? { 'content-type': 'application/json' } : {}, signal: AbortSignal.timeout(this.#o.timeoutMs) });
+      const reader = answer.body?.getReader();
+      for (let size = 0, part; reader && !(part = await reader.read()).done;) {
+        if ((size += part.value.length) > ANSWER_BYTES) { await reader.cancel(); fail('HTTP', `the answer of ${node} is too long`); }
+        chunks.push(part.value);
+      }
+    } catch (e) {
+      if (e instanceof FlightError) throw e;
+      const why = e?.cause?.message || e?.cause?.code || e?.message || e; // Node says "fetch failed" and keeps the reason
+      fail('NETWORK', `${node} cannot be reached (${why}); the steps wait in the journal and are sent later`);
     }
     const wait = answer.headers.get('retry-after'), seconds = /^\d+$/.test(wait ?? '') ? Number(wait) * SECOND : wait ? Date.parse(wait) - this.#o.now() : 0;
     if (wait && !answer.ok) this.#notBefore = this.#o.now() + Math.min(Math.max(seconds || 0, 0), DAY);
     let json = null;
-    try { json = parse(concat(chunks), DOCUMENT_DEPTH); } catch { if (answer.ok) fail('HTTP', 'the answer is not JSON'); }
+    try { json = parse(concat(chunks), DOCUMENT_DEPTH); } catch { if (answer.ok) fail('HTTP', `${node} answers ${answer.status} without JSON, which is no answer of a Karatum node; is the URL right?`); }
     return { status: answer.status, answer: json };
   }
 

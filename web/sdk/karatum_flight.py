@@ -2,7 +2,7 @@
 # Karatum Flight Record v1 in one file: verifier, recorder and checker. Standard library only.
 # For Python 3.9+. The JavaScript twin, karatum-flight.mjs, has the same parts in the same order.
 # version: 1.0.0
-# sha256: 66ac68b05cb97d18e38d4413348cb0e3b4d6bdc57f7fb70f3df586a12b693ef3
+# sha256: 9cad406b88794cabbbcb1987dac26e5bd0b217949625901ab4b09ea00e07885f
 # The hash is of this file without its sha256 line: grep -v '^# sha256:' karatum_flight.py | sha256sum
 """Verifier, recorder and checker for Karatum Flight Record v1.
 
@@ -16,12 +16,14 @@ import collections
 import email.utils
 import hashlib
 import hmac
+import http.client
 import json
 import math
 import os
 import random
 import re
 import secrets
+import shutil
 import sys
 import threading
 import time
@@ -645,13 +647,18 @@ DOMAIN = {"name": "Karatum Flight Record", "version": "1"}
 TYPES = {"FlightBatch": [{"name": k, "type": {_address: "address", _text: "string", _hash32: "bytes32", _count: "uint64"}[_HEADER_SHAPE[k]]} for k in _HEADER]}
 
 
-def batch_id(h):
-    """The EIP-712 digest of a header, which is its batchId under either scheme."""
+def _typed_data(h):
+    """What EIP-712 signs: the hash of the domain and the hash of the header."""
     fields = TYPES["FlightBatch"]
     kind = keccak256(f"FlightBatch({','.join(f['type'] + ' ' + f['name'] for f in fields)})")
     domain = keccak256(keccak256("EIP712Domain(string name,string version)"), keccak256(DOMAIN["name"]), keccak256(DOMAIN["version"]))
     encode = {"string": keccak256, "uint64": _word, "address": lambda v: bytes(12) + unhex(v, 20), "bytes32": lambda v: unhex(v, 32)}
-    return _keccak(b"\x19\x01", domain, keccak256(kind, *(encode[f["type"]](h[f["name"]]) for f in fields)))
+    return domain, keccak256(kind, *(encode[f["type"]](h[f["name"]]) for f in fields))
+
+
+def batch_id(h):
+    """The EIP-712 digest of a header, which is its batchId under either scheme."""
+    return _keccak(b"\x19\x01", *_typed_data(h))
 
 
 def _lines(title, v, keys):
@@ -1202,19 +1209,31 @@ _Signable = collections.namedtuple("_Signable", "version header body")  # what e
 
 
 def _adapt_signer(signer):
-    """The signer of a raw key or an eth-account LocalAccount: (address, sign(header, scheme))."""
+    """The signer of a raw key or an eth-account LocalAccount: (address, sign(header, scheme)).
+
+    A LocalAccount has sign_typed_data from eth-account 0.13.5 on. Older ones take the two hashes of EIP-712 as a message of
+    version 1, which gives the same signature; accounts of a wallet service often have only the newer way, so it goes first."""
     if isinstance(signer, str):
-        return address_of_key(signer), lambda h, scheme: sign_digest(signer, batch_digest(h, scheme))
+        try:
+            return address_of_key(signer), lambda h, scheme: sign_digest(signer, batch_digest(h, scheme))
+        except FlightError as e:
+            e.field = "signer"
+            raise
     address = str(getattr(signer, "address", "")).lower()
     if not _is_hex(address, 20):
-        _fail("SIGNER", "the signer has no address")
+        _fail("SIGNER", f"a {type(signer).__name__} has no address; give an eth-account LocalAccount (Account.from_key) or a raw key as 0x hex", "signer")
 
     def sign(h, scheme):
         if scheme == "eip191":
             body = batch_text(h).encode()
-            return bytes(signer.sign_message(_Signable(b"E", b"thereum Signed Message:\n%d" % len(body), body)).signature)
-        message = {f["name"]: unhex(h[f["name"]]) if f["type"] == "bytes32" else h[f["name"]] for f in TYPES["FlightBatch"]}
-        return bytes(signer.sign_typed_data(DOMAIN, TYPES, message).signature)
+            signed = signer.sign_message(_Signable(b"E", b"thereum Signed Message:\n%d" % len(body), body))
+        elif hasattr(signer, "sign_typed_data"):
+            fields = [dict(f) for f in TYPES["FlightBatch"]]
+            message = {f["name"]: unhex(h[f["name"]]) if f["type"] == "bytes32" else h[f["name"]] for f in fields}
+            signed = signer.sign_typed_data(dict(DOMAIN), {"FlightBatch": fields}, message)
+        else:
+            signed = signer.sign_message(_Signable(b"\1", *_typed_data(h)))
+        return bytes(signed.signature)
 
     return address, sign
 
@@ -1239,6 +1258,12 @@ class MemoryJournal:
         self._lines.append(line)
         return len(self._lines) - 1
 
+    def mark(self):
+        return len(self._lines)
+
+    def undo(self, mark):
+        self.cut(mark)
+
     def read(self, ref):
         return self._lines[ref]
 
@@ -1257,18 +1282,27 @@ class FileJournal:
         if fsync not in ("always", "interval", "never"):
             _fail("CONFIG", "fsync must be always, interval or never")
         self._fsync, self._failed, self._timer, self._closed, self._timing = fsync, None, None, False, threading.Lock()
+        self.path, self.torn, self._size = os.path.abspath(path), 0, 0
+        if os.path.isdir(path):
+            _fail("JOURNAL", f"{path} is a directory, maybe a journal of the karatum command; name a file")
         self._lock_path = os.path.realpath(path) + ".lock"
-        self._lock = _take_lock(self._lock_path)
-        self._file = open(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600), "r+b", buffering=0)
-        self._size = os.fstat(self._file.fileno()).st_size
-        if os.name == "posix":
-            directory = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-            os.fsync(directory)
-            os.close(directory)
+        try:
+            self._lock = _take_lock(self._lock_path)
+            try:
+                self._file = open(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600), "r+b", buffering=0)
+            except OSError:
+                self._unlock()
+                raise
+            if os.name == "posix":
+                directory = os.open(os.path.dirname(self.path), os.O_RDONLY)
+                os.fsync(directory)
+                os.close(directory)
+        except OSError as e:
+            _fail("JOURNAL", f"the journal {path} cannot be opened: {e}")
 
     def load(self, each):
-        """Calls each(line, ref) for every whole line and cuts off a last line that a crash tore."""
-        at = 0
+        """Calls each(line, ref) for every whole line and cuts off a last line that a crash tore, of `torn` bytes."""
+        at, self._size = 0, os.fstat(self._file.fileno()).st_size
         with open(os.dup(self._file.fileno()), "rb") as lines:
             lines.seek(0)
             for line in lines:
@@ -1277,28 +1311,42 @@ class FileJournal:
                 each(line[:-1], (at, len(line) - 1))
                 at += len(line)
         if at < self._size:
-            self.cut((at, 0))
+            self.torn = self._size - at
+            self._truncate(at)
 
     def cut(self, ref):
-        self._file.truncate(ref[0])
-        self._size = ref[0]
+        """Takes out all from a line on. Nothing is thrown away: it stands in PATH.damaged."""
+        self._file.seek(ref[0])
+        with open(os.open(self.path + ".damaged", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as f:
+            shutil.copyfileobj(self._file, f)
+            f.flush()
+            os.fsync(f.fileno())
+        self._truncate(ref[0])
+
+    def _truncate(self, size):
+        self._file.truncate(size)
+        self._size = size
         self.sync()
 
     def append(self, line):
         data, ref = memoryview(line.encode() + b"\n"), (self._size, len(line.encode()))
-        try:
-            self._file.seek(self._size)
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError:
-            self._file.truncate(self._size)  # leave no half line for the next one to grow on
-            raise
+        self._file.seek(self._size)
+        while data:
+            data = data[self._file.write(data) :]
         self._size += ref[1] + 1
         if self._fsync == "always":
             self.sync()
         elif self._fsync == "interval":
             self._sync_soon()
         return ref
+
+    def mark(self):
+        return self._size
+
+    def undo(self, mark):
+        """Takes out what was appended since the mark, half lines too."""
+        self._size = mark
+        self._file.truncate(mark)
 
     def _sync_soon(self):
         with self._timing:
@@ -1332,6 +1380,8 @@ class FileJournal:
 
     def close(self):
         with self._timing:
+            if self._closed:
+                return
             self._closed = True
             if self._timer:
                 self._timer.cancel()
@@ -1339,8 +1389,11 @@ class FileJournal:
                 self.sync()
             finally:
                 self._file.close()
-                os.unlink(self._lock_path)
-                os.close(self._lock)
+                self._unlock()
+
+    def _unlock(self):
+        os.unlink(self._lock_path)
+        os.close(self._lock)
 
 
 def _born(pid):
@@ -1371,21 +1424,30 @@ def _lock_file(fd):
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
 
+def _holder(fd):
+    """The pid and start time in a lock file, which is then read from its start again."""
+    pid, _, start = os.read(fd, 64).decode("ascii", "replace").strip().partition(" ")
+    os.lseek(fd, 0, os.SEEK_SET)
+    return pid, start
+
+
 def _take_lock(path):
     """Locks the lock file and writes pid and start time into it, by which the JavaScript twin tells that it is held."""
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fd, pid = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), ""
         try:
+            pid = _holder(fd)[0]  # for the message
             _lock_file(fd)
             if not os.path.exists(path) or os.fstat(fd).st_ino != os.stat(path).st_ino:
                 os.close(fd)  # removed by its holder between open and lock
                 continue
-            pid, _, start = os.read(fd, 64).decode("ascii", "replace").strip().partition(" ")
+            pid, start = _holder(fd)
             if pid and pid != str(os.getpid()) and _alive(pid, start):
                 raise BlockingIOError
         except OSError:
             os.close(fd)
-            _fail("JOURNAL_LOCKED", f"another process holds {path}")
+            holder = f"process {pid}" if pid else "another process"
+            _fail("JOURNAL_LOCKED", f"{holder} has the journal {path[:-5]} open; end it, or give this recorder a journal of its own")
         os.ftruncate(fd, 0)
         os.lseek(fd, 0, os.SEEK_SET)
         os.write(fd, f"{os.getpid()} {_born(os.getpid())}\n".encode())
@@ -1442,28 +1504,32 @@ class Recorder:
     signer: an eth-account LocalAccount, or a raw key as hex (throw-away test keys only). scheme 'eip712' or 'eip191'; stream:
     its name, else NAME-<8 random hex>; interval: seconds between batches; retain_plaintext False keeps commitments only, so
     nothing can be opened later; max_steps of one batch, up to 65536, which take this file half a minute to hash; node_address pins who must sign receipts; now (unix s) for tests.
+    Without node_address the journal keeps to the key that signed its first receipt; another key's receipt does not count.
     Options may be wrong, and the journal locked or corrupt: only then the constructor raises.
     """
 
     def __init__(self, node, signer, scheme="eip712", name="agent", stream=None, journal=None, interval=120.0, retain_plaintext=True,
                  max_steps=8192, backoff=1.0, max_backoff=300.0, timeout=30.0, node_address=None, on_error=None, now=time.time):  # fmt: skip
-        if not re.match(r"https?://", node):
-            _fail("CONFIG", "node must be an http or https URL")
-        if scheme not in ("eip712", "eip191"):
-            _fail("CONFIG", "scheme must be eip712 or eip191")
-        if not 1 <= max_steps <= _MAX_SPAN:
-            _fail("CONFIG", f"max_steps must be 1 to {_MAX_SPAN}")
-        self._node, self._scheme, self._name, self._stream = node.rstrip("/"), scheme, name, stream
-        self._interval, self._retain, self._max_steps, self._timeout = interval, retain_plaintext, max_steps, timeout
-        self._min_backoff, self._max_backoff, self._now = backoff, max_backoff, now
-        self._node_address, self._on_error = (node_address or "").lower(), on_error or (lambda e: print(f"karatum: {e.code}: {e}", file=sys.stderr))
-        self.address, self._sign_header = _adapt_signer(signer)
         self._journal = MemoryJournal() if journal is None else journal
-        self._streams, self._current = {}, None
-        self._failures, self._not_before, self._closed = 0, 0.0, False
-        self._state = threading.Condition(threading.RLock())  # guards the streams, the journal and _due
-        self._sending = threading.Lock()  # held while batches are delivered: one in flight
         try:
+            if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", str(node)):
+                _fail("CONFIG", f"node is {node!r}; it must be an http or https URL such as http://127.0.0.1:8080")
+            if scheme not in ("eip712", "eip191"):
+                _fail("CONFIG", "scheme must be eip712 or eip191")
+            if not 1 <= max_steps <= _MAX_SPAN:
+                _fail("CONFIG", f"max_steps must be 1 to {_MAX_SPAN}")
+            if node_address and not _is_hex(str(node_address).lower(), 20):
+                _fail("CONFIG", f"node_address is {node_address!r}; it must be an address, 0x and 40 hex digits")
+            self._node, self._scheme, self._name, self._stream = node.rstrip("/"), scheme, name, stream
+            self._interval, self._retain, self._max_steps, self._timeout = interval, retain_plaintext, max_steps, timeout
+            self._min_backoff, self._max_backoff, self._now = backoff, max_backoff, now
+            self._node_address, self._on_error = (node_address or "").lower(), on_error or (lambda e: print(f"karatum: {e.code}: {e}", file=sys.stderr))
+            self.address, self._sign_header = _adapt_signer(signer)
+            self._streams, self._current, self._signed_by = {}, None, None
+            self._pid = os.getpid()
+            self._failures, self._not_before, self._closed = 0, 0.0, False
+            self._state = threading.Condition(threading.RLock())  # guards the streams, the journal and _due
+            self._sending = threading.Lock()  # held while batches are delivered: one in flight
             self._load()
         except Exception:
             self._journal.close()
@@ -1477,36 +1543,55 @@ class Recorder:
         return self._current.name
 
     @property
+    def node_address(self):
+        """The address whose receipts count; None before the first one where the option does not say it."""
+        return self._node_address or self._signed_by
+
+    @property
     def waiting(self):
         """Steps that no receipt covers yet."""
-        return len(self._current.hashes) - self._current.delivered
+        cur = self._current
+        carried = cur.carry["count"] if cur.carry and cur.carry["stream"] in self._streams else 0
+        return max(len(cur.hashes), carried) - cur.delivered
 
     # Journal lines, by "type": stream {agent, stream, carry?}, step {hash, step, openings?}, batch {header, scheme, signature},
     # receipt {index, receipt}. A batch line is on the disk before its first byte is sent, so its index is never signed again.
 
     def _load(self):
-        cut = None
+        cut, why, count = None, "", 0
 
         def each(line, ref):
-            nonlocal cut
+            nonlocal cut, why, count
+            count += 1
             try:
                 entry = parse(line, _DOCUMENT_DEPTH)
                 if cut is None:
                     self._apply(entry, ref)
                 elif entry["type"] == "batch":
-                    _fail("JOURNAL_CORRUPT", "a line before a signed batch is damaged")
+                    _fail("JOURNAL_CORRUPT", f"{self._place()}: {why}, yet a signed batch follows; restore the journal, or move it away to begin a new one")
             except (FlightError, LookupError, TypeError, AttributeError) as e:
                 if getattr(e, "code", "").startswith("JOURNAL_"):
                     raise
-                cut = ref if cut is None else cut
+                if cut is None:
+                    cut, why = ref, f"line {count} is damaged ({e})"
 
         self._journal.load(each)
         if cut is not None:
-            self._journal.cut(cut)
+            self._cut(cut, why)
+        torn = getattr(self._journal, "torn", 0)
+        if torn:
+            self._report(FlightError("JOURNAL_TORN", f"{self._place()}: {torn} bytes after the last whole line, which a crash left, are cut off"))
         if self._current is None:
             self._begin(self._stream or self._fresh(self._name))
         self._drop_damaged()
         self._carry()
+
+    def _place(self):
+        return getattr(self._journal, "path", "the journal")
+
+    def _cut(self, ref, why):
+        self._journal.cut(ref)
+        self._report(FlightError("JOURNAL_DAMAGED", f"{self._place()}: {why}; it was in no signed batch, and stands with all that follows in {self._place()}.damaged now"))
 
     def _apply(self, entry, ref):
         cur, kind = self._current, entry["type"]
@@ -1530,6 +1615,7 @@ class Recorder:
                 cur.batches.append({"header": h, "scheme": entry["scheme"], "signature": entry["signature"], "receipt": None})
         elif kind == "receipt":
             cur.batches[entry["index"]]["receipt"] = entry["receipt"]
+            self._signed_by = entry["receipt"]["node"]
         else:
             ok = False
         if not ok:
@@ -1540,7 +1626,7 @@ class Recorder:
         cur = self._current
         for seq in range(cur.signed, len(cur.refs)):
             if step_hash(self._entry(cur.refs[seq])["step"]) != cur.hashes[seq]:
-                self._journal.cut(cur.refs[seq])
+                self._cut(cur.refs[seq], f"step {seq} of {cur.name} does not hash to what its line says")
                 del cur.refs[seq:], cur.hashes[seq:]
                 return
 
@@ -1554,7 +1640,21 @@ class Recorder:
         return f"{name[:55]}-{secrets.token_hex(4)}"
 
     def _write(self, entry):
-        self._apply(entry, self._journal.append(_entry_line(entry)))
+        """Writes a line that stands in the journal and here, or in neither, even where the disk is full or Ctrl-C comes."""
+        line, mark, cur = _entry_line(entry), self._journal.mark(), self._current
+        steps, batches = (len(cur.refs), len(cur.batches)) if cur else (0, 0)
+        try:
+            self._apply(entry, self._journal.append(line))
+        except BaseException as e:
+            self._current = cur
+            if cur:
+                del cur.hashes[steps:], cur.refs[steps:], cur.batches[batches:]
+            if entry["type"] == "receipt":
+                cur.batches[entry["index"]]["receipt"] = None
+            self._journal.undo(mark)
+            if isinstance(e, OSError):
+                _fail("JOURNAL", f"{self._place()} cannot be written: {e}")
+            raise
 
     def _begin(self, stream, carry=None):
         ok = check_stream(stream)
@@ -1575,7 +1675,7 @@ class Recorder:
     def _carry(self):
         """Records the old stream's undelivered steps again, linked anew; a crash in between is made up for at the next open."""
         cur = self._current
-        old = self._streams.get(cur.carry["stream"]) if cur.carry else None
+        old = self._streams.get(cur.carry["stream"]) if cur.carry and len(cur.hashes) < cur.carry["count"] else None
         if old is None:
             return
         for seq in range(len(cur.hashes), cur.carry["count"]):
@@ -1586,7 +1686,7 @@ class Recorder:
 
     def _report(self, error):
         if not hasattr(error, "code") or not isinstance(error.code, str):
-            error = FlightError("NETWORK" if isinstance(error, OSError) else "INTERNAL", f"{type(error).__name__}: {error}")
+            error = FlightError("JOURNAL" if isinstance(error, OSError) else "INTERNAL", f"{type(error).__name__}: {error}")
         try:
             self._on_error(error)
         except Exception:  # a recorder never makes the agent fail
@@ -1599,13 +1699,20 @@ class Recorder:
         reported. Returns {stream, seq, hash}, or None where nothing could be recorded.
         """
         try:
+            self._owned()
             with self._state:
                 if self._closed:
                     _fail("CLOSED", "the recorder is closed")
+                self._carry()
                 return self._record({**(step or {}), **fields})
         except Exception as e:
             self._report(e)
             return None
+
+    def _owned(self):
+        """Refuses a forked process, where locks may be held by threads that are not there, and two would write one journal."""
+        if os.getpid() != self._pid:
+            _fail("FORKED", f"process {self._pid} opened this recorder and writes the journal; open another, with its own journal, in process {os.getpid()}")
 
     def _record(self, given):
         cur, openings = self._current, {}
@@ -1624,6 +1731,8 @@ class Recorder:
             except FlightError as e:
                 e.field = e.field or field
                 self._report(e)
+            except Exception as e:  # of the value itself: a dict that another thread changes, say
+                self._report(FlightError("UNSUPPORTED_TYPE", f"{type(e).__name__}: {e}", field))
 
         for f in FIELDS:
             if f in given:
@@ -1666,6 +1775,11 @@ class Recorder:
 
     def flush(self):
         """Tries to deliver all that waits, now unless a node asked to wait. Returns {ok, waiting}; the rest is retried later."""
+        try:
+            self._owned()
+        except FlightError as e:
+            self._report(e)
+            return {"ok": False, "waiting": self.waiting}
         with self._sending:
             try:
                 self._drain()
@@ -1696,13 +1810,17 @@ class Recorder:
 
     def _send_one(self):
         """Delivers one batch. Returns the error that ends the stream, if one does; raises where trying again later may help."""
-        cur = self._current
+        with self._state:
+            self._carry()  # where a full disk had stopped it
+            cur = self._current
         if not cur.batches or cur.batches[-1]["receipt"]:
             ahead = None if cur.checked else self._node_ahead(cur)
             if ahead:
                 return ahead
             cur.checked = True
             self._sign(cur)
+        with self._state:
+            self._journal.sync()  # the batch and its steps, before the first byte leaves
         batch = cur.batches[-1]
         body = canonical_json({k: batch[k] for k in ("header", "scheme", "signature")})
         status, answer = self._request("POST", "/v1/flight/batches", body)
@@ -1712,26 +1830,36 @@ class Recorder:
             refusal.evidence = (error.get("details") or {}).get("evidence")
             return refusal
         if status not in (200, 201):
-            _fail(error.get("code") or "HTTP", error.get("message") or f"the node answered {status}")
-        verify_receipt(answer)
-        if answer["batchId"] != batch_id(batch["header"]) and answer.get("duplicate") is not True:
-            _fail("RECEIPT", "the receipt is of another batch")
-        if self._node_address and answer["node"] != self._node_address:
-            _fail("RECEIPT", f"the receipt is of node {answer['node']}")
+            self._refused(status, error)
+        signer = verify_receipt(answer)
+        if answer["batchId"] != batch_id(batch["header"]):
+            if answer.get("duplicate") is True:  # an old copy of this journal sent it
+                return FlightError("NODE_AHEAD", f"the node holds batch {batch['header']['index']} of stream {cur.name} under another signature")
+            _fail("RECEIPT", f"the receipt from {self._node} is of another batch")
+        if self.node_address and signer != self.node_address:
+            by = "node_address" if self._node_address else f"the receipts in {self._place()}"
+            _fail("RECEIPT", f"the receipt from {self._node} is signed by {signer}, but {by} pins the node's key to {self.node_address}; it does not count, and the "
+                             f"batch is sent again. If the node's operator confirms the new key, or you changed nodes, pass node_address={signer!r}; if not, somebody else answers in the node's place")  # fmt: skip
         with self._state:
             receipt = {k: answer[k] for k in ("batchId", "position", "receivedAt", "anchorBy", "node", "signature", "group") if k in answer}
             self._write({"type": "receipt", "index": batch["header"]["index"], "receipt": receipt})
         return None
 
+    def _refused(self, status, error):
+        if error.get("code"):
+            _fail(error["code"], f"the node at {self._node} answers {status}: {error.get('message')}")
+        _fail("HTTP", f"{self._node} answers {status}, which is no answer of a Karatum node; is the URL right?")
+
     def _node_ahead(self, cur):
         """After each open, before the first signature: does the node know more of this stream than the journal?"""
         status, answer = self._request("GET", f"/v1/flight/agents/{self.address}/streams/{urllib.parse.quote(cur.name, safe='')}")
-        if status == 404:
-            return None
-        if status != 200:
-            error = answer.get("error") or {}
-            _fail(error.get("code") or "HTTP", error.get("message") or f"the node answered {status}")
-        head = answer.get("head")
+        error = answer.get("error") or {}
+        if status != 200 and (status, error.get("code")) != (404, "UNKNOWN_STREAM"):
+            self._refused(status, error)
+        head = answer.get("head") if status == 200 else None
+        if cur.delivered and (not head or head["toSeq"] + 1 < cur.delivered):
+            self._report(FlightError("NODE_BEHIND", f"the node at {self._node} lacks batches of stream {cur.name} that it had acknowledged; "
+                                                    f"to deliver them again: karatum journal send {self._place()} --node {self._node}"))  # fmt: skip
         if not head:
             return None
         ours = cur.batches[head["index"]]["header"] if head["index"] < len(cur.batches) else {}
@@ -1750,19 +1878,22 @@ class Recorder:
             _fail("SIGNER", "the signer signed with another key or another domain")
         with self._state:
             self._write({"type": "batch", "header": header, "scheme": self._scheme, "signature": signature})
-            self._journal.sync()
 
     def _request(self, method, path, body=None):
         headers = {"content-type": "application/json"} if body else {}
         request = urllib.request.Request(self._node + path, body.encode() if body else None, headers, method=method)
         try:
-            answer = _OPENER.open(request, timeout=self._timeout)
-        except urllib.error.HTTPError as e:
-            answer = e
-        with answer:
-            data, status, wait = answer.read(_ANSWER_BYTES + 1), answer.status, answer.headers.get("retry-after")
+            try:
+                answer = _OPENER.open(request, timeout=self._timeout)
+            except urllib.error.HTTPError as e:
+                answer = e
+            with answer:
+                data, status, wait = answer.read(_ANSWER_BYTES + 1), answer.status, answer.headers.get("retry-after")
+        except (OSError, http.client.HTTPException) as e:
+            why = getattr(e, "reason", None) or str(e) or type(e).__name__
+            _fail("NETWORK", f"{self._node} cannot be reached ({why}); the steps wait in the journal and are sent later")
         if len(data) > _ANSWER_BYTES:
-            _fail("HTTP", "the answer is too long")
+            _fail("HTTP", f"the answer of {self._node} is too long")
         if wait and status >= 400:
             self._not_before = self._now() + min(max(self._seconds(wait), 0.0), _DAY)
         try:
@@ -1770,7 +1901,7 @@ class Recorder:
         except FlightError:
             v = None
         if not isinstance(v, dict):
-            v = {} if status >= 400 else _fail("HTTP", "the answer is not JSON")
+            v = {} if status >= 400 else _fail("HTTP", f"{self._node} answers {status} without JSON, which is no answer of a Karatum node; is the URL right?")
         return status, v
 
     def _seconds(self, wait):
@@ -1794,7 +1925,7 @@ class Recorder:
 
     def close(self):
         """Delivers what it can and closes the journal."""
-        if self._closed:
+        if self._closed or os.getpid() != self._pid:  # or of the process that this one was forked from
             return {"ok": not self._unsent(), "waiting": self.waiting}
         out = self.flush()
         with self._state:

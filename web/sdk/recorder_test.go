@@ -33,8 +33,9 @@ type object = map[string]any
 
 // A reply is what a command returned and what onError heard since the last one.
 type reply struct {
-	Result json.RawMessage
-	Errors []string
+	Result   json.RawMessage
+	Errors   []string // code and field
+	Messages []string
 }
 
 func start(t *testing.T, command []string) *session {
@@ -616,8 +617,10 @@ func TestTornJournal(t *testing.T) {
 		for cut := range len(whole) + 1 {
 			n.restore(before)
 			writeFile(t, journal, string(whole[:cut]))
-			s.quiet("open", options(n, journal))
-			lines := bytes.LastIndexByte(whole[:cut], '\n') + 1
+			r, lines := s.do("open", options(n, journal)), bytes.LastIndexByte(whole[:cut], '\n')+1
+			if torn := cut > lines; torn != slices.Equal(r.Errors, []string{"JOURNAL_TORN"}) || !torn && len(r.Errors) > 0 {
+				t.Fatalf("cut at %d: open: %s, %q", cut, r.Result, r.Errors)
+			}
 			got, err := os.ReadFile(journal)
 			if err != nil || !bytes.HasPrefix(got, whole[:lines]) || got[len(got)-1] != '\n' || (lines > 0 && len(got) != lines) {
 				t.Fatalf("cut at %d: the journal is %q (%v)", cut, got, err)
@@ -658,9 +661,14 @@ func TestDamagedJournal(t *testing.T) {
 			}
 			writeFile(t, journal, strings.Join(broken, "\n")+"\n")
 			s := start(t, command)
-			got := compact(s.do("open", options(n, journal)).Result)
+			r := s.do("open", options(n, journal))
+			got := compact(r.Result)
 			if !strings.HasPrefix(want, "{") {
 				want = fmt.Sprintf(`"waiting":%s}`, want)
+				aside, err := os.ReadFile(journal + ".damaged")
+				if err != nil || !strings.HasSuffix(string(aside), strings.Join(broken[at:], "\n")+"\n") || !slices.Equal(r.Errors, []string{"JOURNAL_DAMAGED"}) {
+					t.Errorf("line %d damaged: %q is kept aside (%v), errors %q", at, aside, err, r.Errors)
+				}
 			}
 			if !bytes.HasSuffix(got, []byte(want)) {
 				t.Errorf("line %d damaged: %s, want %s", at, got, want)

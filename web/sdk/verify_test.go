@@ -274,20 +274,27 @@ const [dir, key] = process.argv.slice(2);
 const { privateKeyToAccount } = await import('file://' + dir + '/accounts/index.js');
 const { createWalletClient, custom } = await import('file://' + dir + '/index.js');
 const account = privateKeyToAccount(key), transport = custom({ request: async () => { throw new Error('offline'); } });
+const wallet = custom({ request: async ({ method, params: [first, second] }) => { // a browser's, which holds the key
+  if (method === 'personal_sign') return account.signMessage({ message: { raw: first } });
+  if (method === 'eth_signTypedData_v4' && first === account.address) return account.signTypedData(JSON.parse(second));
+  throw new Error('unexpected ' + method);
+} });
 const ethers = { getAddress: async () => account.address, signMessage: (message) => account.signMessage({ message }),
   signTypedData: (domain, types, message) => account.signTypedData({ domain, types, primaryType: Object.keys(types)[0], message }) };
-for (const signer of [key, account, createWalletClient({ account, transport }), ethers]) for (const scheme of ['eip712', 'eip191']) {
+const { signTypedData: _signTypedData, ...others } = ethers, ethers5 = { ...others, _signTypedData };
+for (const signer of [key, account, createWalletClient({ account, transport }), createWalletClient({ account: account.address, transport: wallet }), ethers, ethers5]) for (const scheme of ['eip712', 'eip191']) {
   const errors = [];
   let sent;
-  const fetch = async (url, { method, body }) => { if (method === 'POST') sent = JSON.parse(body); return new Response('{}', { status: 404 }); };
+  const fetch = async (url, { method, body }) => { if (method === 'POST') sent = JSON.parse(body); return new Response(method === 'POST' ? '{}' : '{"error":{"code":"UNKNOWN_STREAM"}}', { status: 404 }); };
   const recorder = await Recorder.open({ node: 'http://node.invalid', signer, scheme, stream: 'na\u00efve \u{1f600}', fetch, onError: (e) => errors.push(e.code) });
   recorder.record({ kind: 'note' });
   await recorder.flush();
   console.log(sent.scheme, batchSigner(sent) === recorder.address, ...errors);
 }
+for (const signer of [createWalletClient({ transport }), null, {}]) await Recorder.open({ node: 'http://node.invalid', signer }).catch((e) => console.log(e.code, e.field));
 process.exit();
 `
-	want := strings.Repeat("eip712 true HTTP\neip191 true HTTP\n", 4)
+	want := strings.Repeat("eip712 true HTTP\neip191 true HTTP\n", 6) + strings.Repeat("SIGNER signer\n", 3)
 	if got := run(t, script, node(t), "--input-type=module", "-", dir, agentKey); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
