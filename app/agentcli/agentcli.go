@@ -103,8 +103,21 @@ func (r *recording) open(ctx context.Context, onError func(error)) (*recorder.Re
 func finish(rec *recorder.Recorder, onError func(error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := rec.Close(ctx); err != nil && !errors.Is(err, recorder.ErrNoNode) {
-		onError(fmt.Errorf("not everything was delivered; it waits in the journal: %w", err))
+	err := rec.Close(ctx)
+	st := rec.Status()
+	switch {
+	case err == nil || errors.Is(err, recorder.ErrNoNode):
+	case errors.Is(err, recorder.ErrJournal):
+		onError(err)
+	case st.Inflight || st.Waiting > 0:
+		// Why, was said when the attempt failed; a node that does not answer at all is news.
+		why := ""
+		if errors.Is(err, context.DeadlineExceeded) {
+			why = " (the node gave no answer in time)"
+		}
+		onError(fmt.Errorf("not everything was delivered%s; it waits in the journal and is sent when that is opened again: %d steps, a signed batch under way: %t", why, st.Waiting, st.Inflight))
+	default:
+		onError(err)
 	}
 	return nil
 }

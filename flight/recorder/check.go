@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -36,11 +37,14 @@ func Check(dir string) (*CheckReport, error) {
 		return checkSDKFile(dir)
 	}
 	segs, torn, err := listSegments(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noJournal(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if len(segs) == 0 && torn == "" {
-		return nil, fmt.Errorf("recorder: no journal in %s: %w", dir, fs.ErrNotExist)
+		return nil, noJournal(dir)
 	}
 	c := checker{}
 	for i := range segs {

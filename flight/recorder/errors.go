@@ -79,6 +79,7 @@ func (e *ReceiptKeyError) Error() string {
 
 // A NodeError is an answer of the node that is not a receipt.
 type NodeError struct {
+	URL        string // of the node
 	Status     int    // HTTP status
 	Code       string // of spec section 4, empty where the answer had none
 	Message    string
@@ -88,7 +89,7 @@ type NodeError struct {
 
 func (e *NodeError) Error() string {
 	if e.Code == "" {
-		return fmt.Sprintf("recorder: the node answers %d", e.Status)
+		return fmt.Sprintf("recorder: %s answers %d without a node's error code; is the URL right?", e.URL, e.Status)
 	}
-	return fmt.Sprintf("recorder: the node answers %d %s: %s", e.Status, e.Code, e.Message)
+	return fmt.Sprintf("recorder: the node at %s answers %d %s: %s", e.URL, e.Status, e.Code, e.Message)
 }

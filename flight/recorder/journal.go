@@ -93,11 +93,14 @@ func OpenJournal(dir string, opt JournalOptions) (*FileJournal, error) {
 		return nil, fmt.Errorf("%w: %s is a file, maybe of an SDK, which alone can go on with it; name a directory", ErrNotJournal, dir)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("recorder: journal %s: %w", dir, err)
 	}
 	j := &FileJournal{dir: dir, opt: opt, lock: flock.New(filepath.Join(dir, "lock")), checked: map[uint64]bool{}}
-	if ok, err := j.lock.TryLock(); err != nil || !ok {
-		return nil, errors.Join(ErrLocked, err)
+	switch ok, err := j.lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("recorder: journal %s: lock: %w", dir, err)
+	case !ok:
+		return nil, fmt.Errorf("%w: %s; end that one, or give this recorder a journal of its own", ErrLocked, dir)
 	}
 	if err := j.open(); err != nil {
 		return nil, errors.Join(err, j.Close())
@@ -128,7 +131,7 @@ func (j *FileJournal) open() error {
 		return err
 	}
 	if j.cur.Agent != j.opt.Agent {
-		return fmt.Errorf("%w: %s, not %s", ErrAgent, j.cur.Agent, j.opt.Agent)
+		return fmt.Errorf("%w: %s is of %s, the key is of %s; use that agent's key, or another directory", ErrAgent, j.dir, j.cur.Agent, j.opt.Agent)
 	}
 	why, err := checkGuard(j.dir, &j.cur)
 	if err != nil || why == "" {

@@ -32,7 +32,7 @@ type node struct {
 func newNode(base string, client *http.Client) (*node, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("recorder: node URL %q is not http(s)://host", base)
+		return nil, fmt.Errorf("recorder: node URL is %q; it must look like http://127.0.0.1:8080", base)
 	}
 	n := &node{base: strings.TrimRight(base, "/")}
 	if client != nil {
@@ -67,7 +67,7 @@ func (n *node) head(ctx context.Context, agent flight.Address, stream string) (*
 		Head   *nodeHead      `json:"head"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, fmt.Errorf("recorder: the node's stream answer: %w", err)
+		return nil, fmt.Errorf("recorder: %s answers like no node, is the URL right?: %w", n.base, err)
 	}
 	if doc.Agent != agent || doc.Stream != stream {
 		return nil, fmt.Errorf("recorder: the node answers for stream %q of %s", doc.Stream, doc.Agent)
@@ -83,7 +83,7 @@ func (n *node) send(ctx context.Context, body []byte, batchID flight.Hash) (*fli
 	}
 	r := new(flight.Receipt)
 	if err := json.Unmarshal(raw, r); err != nil {
-		return nil, fmt.Errorf("recorder: the node's receipt: %w", err)
+		return nil, fmt.Errorf("recorder: %s answers with no receipt, is the URL right?: %w", n.base, err)
 	}
 	if r.BatchID != batchID {
 		return nil, fmt.Errorf("recorder: the node's receipt is for batch %s, not %s", r.BatchID, batchID)
@@ -106,7 +106,7 @@ func (n *node) do(ctx context.Context, method, path string, body []byte) ([]byte
 	}
 	res, err := n.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("recorder: %w", err)
+		return nil, fmt.Errorf("recorder: the node cannot be reached: %w", err)
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -116,10 +116,10 @@ func (n *node) do(ctx context.Context, method, path string, body []byte) ([]byte
 	if res.StatusCode == http.StatusOK || res.StatusCode == http.StatusCreated || res.StatusCode == http.StatusAccepted {
 		return raw, nil
 	}
-	return nil, nodeError(res, raw)
+	return nil, nodeError(n.base, res, raw)
 }
 
-func nodeError(res *http.Response, raw []byte) error {
+func nodeError(base string, res *http.Response, raw []byte) error {
 	var doc struct {
 		Error struct {
 			Code    string `json:"code"`
@@ -129,7 +129,7 @@ func nodeError(res *http.Response, raw []byte) error {
 			} `json:"details"`
 		} `json:"error"`
 	}
-	e := &NodeError{Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+	e := &NodeError{URL: base, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	if json.Unmarshal(raw, &doc) != nil {
 		return e
 	}

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -41,11 +42,14 @@ func OpenReader(path string) (*Reader, error) {
 		return &Reader{f}, nil
 	}
 	segs, _, err := listSegments(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noJournal(path)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if len(segs) == 0 {
-		return nil, fmt.Errorf("recorder: no journal in %s: %w", path, fs.ErrNotExist)
+		return nil, noJournal(path)
 	}
 	s := &segs[len(segs)-1]
 	data, err := os.ReadFile(s.path)
@@ -57,6 +61,10 @@ func OpenReader(path string) (*Reader, error) {
 		return nil, err
 	}
 	return &Reader{&segments{segs, last}}, nil
+}
+
+func noJournal(path string) error {
+	return fmt.Errorf("recorder: no journal in %s: %w", path, fs.ErrNotExist)
 }
 
 // Streams returns the names of the journal's streams, oldest first.
