@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,9 +11,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
-	"karatum/chain"
 	"karatum/chain/anchor"
-	"karatum/chain/devchain"
 	"karatum/flight"
 	"karatum/store"
 )
@@ -157,7 +154,7 @@ func TestAnchorCrash(t *testing.T) {
 			if !errors.As(err, &ee) || ee.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 				t.Fatalf("the child ended with %v, want a kill:\n%s", err, out)
 			}
-			r := reopen(t, dir)
+			r := rigIn(t, dir, nil)
 			if _, err := r.app.AnchorNow(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -172,28 +169,8 @@ func TestAnchorCrash(t *testing.T) {
 	}
 }
 
-func reopen(t *testing.T, dir string) *rig {
-	t.Helper()
-	r := &rig{t: t, dir: dir}
-	var err error
-	if r.keys, err = LoadKeys(dir, true); err != nil {
-		t.Fatal(err)
-	}
-	r.dev, err = devchain.Open(t.Context(), devchain.Options{Dir: filepath.Join(dir, "chain"), Clock: func() uint64 { return uint64(time.Now().Unix()) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.dev.Close() })
-	r.client = chain.NewInProc(r.dev.Client(), chain.Options{})
-	if err := FundAnchor(t.Context(), r.client, r.keys); err != nil {
-		t.Fatal(err)
-	}
-	r.open(nil)
-	return r
-}
-
 func crashAt(t *testing.T, at, dir string) {
-	r := reopen(t, dir)
+	r := rigIn(t, dir, nil)
 	a := newAuthor(t, "main")
 	a.fill(t, 3)
 	r.mustIngest(a.batch(t, flight.EIP712))

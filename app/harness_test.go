@@ -32,9 +32,16 @@ type rig struct {
 	client *chain.Client
 	keys   *Keys
 	shift  atomic.Int64 // added to the clock, nanoseconds
+	stands atomic.Int64 // where the clock stands still, Unix nanoseconds; 0 = it goes
 }
 
-func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.shift.Load())) }
+func (r *rig) now() time.Time {
+	at := time.Now()
+	if ns := r.stands.Load(); ns != 0 {
+		at = time.Unix(0, ns)
+	}
+	return at.Add(time.Duration(r.shift.Load()))
+}
 
 func testConfig(dir string) Config {
 	return Config{Listen: "127.0.0.1:0", ChainListen: "127.0.0.1:0", Data: dir, Network: "dev", AnchorCron: "@every 5m",
@@ -44,7 +51,13 @@ func testConfig(dir string) Config {
 // newRig starts a node without servers; adapt changes the settings and parts.
 func newRig(t *testing.T, adapt func(*Config, *Deps)) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir()}
+	return rigIn(t, t.TempDir(), adapt)
+}
+
+// rigIn is newRig in a directory that may have been used before.
+func rigIn(t *testing.T, dir string, adapt func(*Config, *Deps)) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: dir}
 	var err error
 	if r.keys, err = LoadKeys(r.dir, true); err != nil {
 		t.Fatal(err)
