@@ -105,11 +105,28 @@ func (j *FileJournal) appendBatch(b *flight.Batch) ([]byte, error) {
 	if err := j.write(entry{kind: 'b', num: h.ToSeq, hash: h.ID()}); err != nil {
 		return nil, err
 	}
-	j.cur = next
+	j.cur, j.guarded = next, false
+	return body, j.secure(h)
+}
+
+// secureBatch is called before the batch in flight is sent: it makes durable what
+// appendBatch, or the run before, could not.
+func (j *FileJournal) secureBatch(h *flight.Header) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.secure(h)
+}
+
+func (j *FileJournal) secure(h *flight.Header) error {
 	if err := j.flush(); err != nil {
-		return nil, err
+		return err
 	}
-	return body, writeGuard(j.dir, h.Stream, int64(h.Index))
+	if j.guarded || h.Stream != j.cur.Stream { // a stream that was left is never continued
+		return nil
+	}
+	err := writeGuard(j.dir, h.Stream, int64(h.Index))
+	j.guarded = err == nil
+	return err
 }
 
 // settle journals the node's definitive answer to the batch in flight: its receipt,

@@ -97,3 +97,31 @@ func TestFlushSaysWhatIsWrong(t *testing.T) {
 		closeNow(r)
 	}
 }
+
+// TestNothingIsSentUnguarded lets the guard fail to be written: however often the
+// sender tries, the batch must not leave before it is.
+func TestNothingIsSentUnguarded(t *testing.T) {
+	s := newSetup(t)
+	r := s.open()
+	recordN(t, r, 1)
+	inTheWay := filepath.Join(s.dir, guardName+".tmp")
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		names(t, r.Flush(t.Context()), inTheWay)
+	}
+	if h := s.node.Headers(); len(h) != 0 {
+		t.Errorf("%d batches were sent", len(h))
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if why, err := checkGuard(s.dir, &cursor{Stream: r.Status().Stream}); err != nil || !strings.Contains(why, "lost batch 0") {
+		t.Errorf("the guard does not know of the batch: %q, %v", why, err)
+	}
+	checkNode(t, s.node)
+}

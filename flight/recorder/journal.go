@@ -67,6 +67,7 @@ type FileJournal struct {
 	armed   bool            // the timer runs
 	newDir  bool            // a file was made that no flush of the directory covers yet
 	sealing sealing         // of the active segment
+	guarded bool            // the guard knows of the batch in flight
 	failed  error           // set by a failed flush, for good
 }
 

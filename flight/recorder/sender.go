@@ -185,6 +185,9 @@ func (r *Recorder) post(ctx context.Context, c *cursor) error {
 	if err != nil {
 		return fmt.Errorf("%w: batch in flight: %w", ErrDamaged, err)
 	}
+	if err := r.journal.secureBatch(&b.Header); err != nil {
+		return err
+	}
 	id := b.ID()
 	receipt, err := r.node.send(ctx, c.Inflight, id)
 	if err == nil {
