@@ -84,6 +84,10 @@ func (a *App) QueueReplay(ctx context.Context, step flight.Hash, prefix string) 
 		if err := replayable(&s); err != nil {
 			return err
 		}
+		row, err = tx.Replay(ctx, s.ChainID, *s.TxHash, prefix)
+		if err == nil && row.State != store.ReplayFailed { // it takes no room
+			return nil
+		}
 		if err := roomForReplay(ctx, tx); err != nil {
 			return err
 		}

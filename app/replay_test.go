@@ -82,6 +82,35 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// A full queue takes no more, but a replay that is in it or was done is still found.
+func TestFullReplayQueue(t *testing.T) {
+	r := newRig(t, nil)
+	a := newAuthor(t, "main")
+	sent := r.transact(a, common.Address{1}, big.NewInt(1), nil)
+	step := r.opened(a, &flight.Claim{Kind: flight.ClaimTxSuccess}, &sent)
+	if v, err := r.app.QueueReplay(t.Context(), step, "full"); err != nil || v.State != string(store.ReplayQueued) {
+		t.Fatalf("the first: %+v, %v", v, err)
+	}
+	err := r.store.Update(t.Context(), func(tx *store.Tx) error {
+		for i := range maxReplays - 1 {
+			if _, err := tx.PutReplay(t.Context(), 1, flight.Hash{byte(i), 1}, "full", step); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := r.app.QueueReplay(t.Context(), step, "full"); err != nil || v.State != string(store.ReplayQueued) {
+		t.Errorf("one that waits already: %+v, %v", v, err)
+	}
+	_, err = r.app.QueueReplay(t.Context(), step, "none")
+	if e := wantCode(t, err, "REPLAY_QUEUE"); e.RetryAfter == 0 {
+		t.Error("no Retry-After")
+	}
+}
+
 func TestReplayWithoutItsChain(t *testing.T) {
 	r := newRig(t, nil)
 	a := newAuthor(t, "main")
