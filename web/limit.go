@@ -1,6 +1,7 @@
 package web
 
 import (
+	"math"
 	"net/netip"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ func newLimiter(rate, burst int) *limiter {
 	l := &limiter{burst: max(burst, 1)}
 	if rate > 0 {
 		l.per = time.Minute / time.Duration(rate)
+		l.burst = min(l.burst, int(math.MaxInt64/4/max(int64(l.per), 1))) // more would not fit into the time
 	}
 	return l
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -46,6 +47,15 @@ func TestLimitOffGivesAll(t *testing.T) {
 	l := newLimiter(0, 1)
 	if got, _ := l.take(netip.MustParseAddr("192.0.2.1"), 1000, time.Unix(0, 0)); got != 1000 {
 		t.Errorf("got %d", got)
+	}
+}
+
+func TestLimitOfAHugeBurst(t *testing.T) {
+	l, client, now := newLimiter(1, math.MaxInt), netip.MustParseAddr("192.0.2.1"), time.Unix(1_760_000_000, 0)
+	for range 2 {
+		if got, wait := l.take(client, 1000, now); got != 1000 {
+			t.Errorf("got %d, wait %v", got, wait)
+		}
 	}
 }
 

@@ -58,6 +58,14 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 }
 
+func TestBasePaths(t *testing.T) {
+	for path, ok := range map[string]bool{"": true, "/karatum": true, "/a/b-c_d.e~1": true, "karatum": false, "/a b": false, "/:a": false, "/a*": false, "/a%20": false, "/\u00e4": false, `/"<b>`: false, "/a?b": false} {
+		if _, err := New(echoNode(), Config{BasePath: path, Log: slog.New(slog.DiscardHandler)}); (err == nil) != ok {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
 // A preflight tells the methods of the route itself, though a parameter of another
 // route would take its last part.
 func TestPreflightNamesTheRoutesOwnMethods(t *testing.T) {

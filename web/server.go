@@ -34,6 +34,10 @@ const (
 	operatorTimeout = 2 * time.Minute
 )
 
+// plainPath are the characters of a base path: those that nobody escapes, of which a
+// route means no other.
+const plainPath = "/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
+
 // Config is how a server behaves. The zero value of each field is a safe default
 // unless it says otherwise.
 type Config struct {
@@ -130,7 +134,7 @@ func New(node Node, cfg Config) (*Server, error) {
 		large: places{most: largeSlots, each: largeEach, local: true}, exports: places{most: exportsOpen, each: exportsEach}, deadlines: newDeadlines(cfg.RequestTimeout), patience: newDeadlines(operatorTimeout), streams: newStreams(cfg.MaxConns / 2),
 		metrics: newMetrics(), idPrefix: idPrefix(),
 	}
-	if cfg.BasePath != "" && (cfg.BasePath[0] != '/' || strings.ContainsAny(cfg.BasePath, ":*+?#% ")) {
+	if cfg.BasePath != "" && (cfg.BasePath[0] != '/' || strings.Trim(cfg.BasePath, plainPath) != "") {
 		return nil, fmt.Errorf("web: base path %q must be a plain path such as /karatum", cfg.BasePath)
 	}
 	s.unrouted = s.metrics.of("", "")
