@@ -2,7 +2,7 @@
 # Karatum Flight Record v1 in one file: verifier, recorder and checker. Standard library only.
 # For Python 3.9+. The JavaScript twin, karatum-flight.mjs, has the same parts in the same order.
 # version: 1.0.0
-# sha256: 9cad406b88794cabbbcb1987dac26e5bd0b217949625901ab4b09ea00e07885f
+# sha256: cda211afedbf0c0db4ef53944b4d2b8e64ad4d424c56639ca1e6d1dfeb55ae11
 # The hash is of this file without its sha256 line: grep -v '^# sha256:' karatum_flight.py | sha256sum
 """Verifier, recorder and checker for Karatum Flight Record v1.
 
@@ -1217,11 +1217,10 @@ def _adapt_signer(signer):
         try:
             return address_of_key(signer), lambda h, scheme: sign_digest(signer, batch_digest(h, scheme))
         except FlightError as e:
-            e.field = "signer"
-            raise
+            _fail(e.code, str(e), "signer")
     address = str(getattr(signer, "address", "")).lower()
     if not _is_hex(address, 20):
-        _fail("SIGNER", f"a {type(signer).__name__} has no address; give an eth-account LocalAccount (Account.from_key) or a raw key as 0x hex", "signer")
+        _fail("SIGNER", f"{type(signer).__name__} has no address; give an eth-account LocalAccount (Account.from_key) or a raw key as 0x hex", "signer")
 
     def sign(h, scheme):
         if scheme == "eip191":
