@@ -29,9 +29,9 @@ func Explain(d *flight.Disclosure, publish bool) string {
 		case o.Field == "claim":
 			fmt.Fprintf(&b, "Its claim becomes public and is compared with the chain: %s\n", value)
 		case publish:
-			fmt.Fprintf(&b, "Its %s (%d bytes) becomes public for anyone to read.\n", o.Field, len(value))
+			fmt.Fprintf(&b, "Its field %s (%d bytes) becomes public for anyone to read.\n", o.Field, len(value))
 		default:
-			fmt.Fprintf(&b, "Its %s (%d bytes) is shown to the node, which checks it and does not keep it.\n", o.Field, len(value))
+			fmt.Fprintf(&b, "Its field %s (%d bytes) is shown to the node, which checks it and does not keep it.\n", o.Field, len(value))
 		}
 	}
 	if closed := hidden(s, d.Reveal); len(closed) > 0 {
