@@ -1,6 +1,7 @@
 package verifier
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/andybalholm/brotli"
 
 	"karatum/web/sdk"
 )
@@ -154,6 +157,38 @@ func TestEveryCheckSays(t *testing.T) {
 	}
 	if len(DisclosureChecks()) != 8 || len(EvidenceChecks()) != 3 {
 		t.Errorf("%d and %d checks", len(DisclosureChecks()), len(EvidenceChecks()))
+	}
+}
+
+// What pages load to check what they embed fits into the plan's budget for scripts,
+// that of a conflict of two steps as well, which the demo does not make. What a page
+// loads besides, web/e2e counts.
+func TestBudget(t *testing.T) {
+	a, err := New(styles(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := os.ReadFile("../static/app.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]Page{"record": a.Record, "evidence": a.Evidence, "chain": a.Chain} {
+		sum := 0
+		for _, text := range [][]byte{[]byte(Strip(string(app))), p.Script.Body, p.Checkers[0].Body} {
+			var b bytes.Buffer
+			w := brotli.NewWriterLevel(&b, brotli.BestCompression)
+			if _, err := w.Write(text); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			sum += b.Len()
+		}
+		if sum > (3+10)<<10 {
+			t.Errorf("%s: %d bytes of scripts in brotli", name, sum)
+		}
+		t.Logf("%s: %d bytes", name, sum)
 	}
 }
 
