@@ -11,8 +11,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -92,6 +94,10 @@ func (r *recording) open(ctx context.Context, onError func(error)) (*recorder.Re
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, cli.Refuse(err)
 	}
+	// An answer to a client that is gone must fail, not end the process with what it
+	// has still to record. Other than ignoring the signal, this is not inherited by a
+	// server that is started.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	rec, err := recorder.Open(ctx, recorder.Options{
 		Journal: r.journal, Signer: s, NodeURL: r.node, NodeAddress: node, Stream: r.stream, Interval: r.interval, Scheme: flight.Scheme(r.scheme),
 		Fsync: recorder.Fsync(r.fsync), RetainPlaintext: !r.discard, OnError: onError,

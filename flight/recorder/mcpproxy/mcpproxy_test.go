@@ -387,6 +387,34 @@ func TestTracker(t *testing.T) {
 	}
 }
 
+// TestTrackerLosesNoCall uses an id again before its answer, and leaves more calls
+// without one than may wait: each becomes a step.
+func TestTrackerLosesNoCall(t *testing.T) {
+	r := newRecorder(t)
+	tr := &tracker{rec: r, report: func(err error) { t.Error(err) }, pending: map[callKey]*call{}}
+	ask := func(id int) {
+		tr.observe(event{kind: fromClient, at: time.UnixMilli(int64(1760000000000 + id)),
+			body: fmt.Appendf(nil, `{"id":%d,"method":"tools/call","params":{"name":"call %d","arguments":{}}}`, id, id)})
+	}
+	ask(0)
+	ask(0)
+	for id := 1; id <= maxPending; id++ {
+		ask(id)
+	}
+	if len(tr.pending) != maxPending {
+		t.Errorf("%d calls wait, want %d", len(tr.pending), maxPending)
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, values, _ := step(t, r, 0); s.Status != "error" || !strings.Contains(values["result"], errIDReused.Error()) {
+		t.Errorf("the first call of two with one id: %+v, %v", s, values)
+	}
+	if s, _, _ := step(t, r, 1); s.Name != "call 0" || s.Status != "error" {
+		t.Errorf("the oldest of too many: %+v", s)
+	}
+}
+
 func TestParseTxRule(t *testing.T) {
 	for _, bad := range []string{
 		"", "pay", "pay:", ":hash=result/x,chain=1", "pay:hash=result/x", "pay:chain=1", "pay:hash=result/x,chain=1,claim=mint",

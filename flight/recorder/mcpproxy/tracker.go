@@ -14,8 +14,14 @@ import (
 	"karatum/flight/recorder"
 )
 
-// errUnanswered marks calls whose answer never came.
-var errUnanswered = errors.New("the connection ended before an answer")
+// Why a call has no answer.
+var (
+	errUnanswered = errors.New("the connection ended before an answer")
+	errIDReused   = errors.New("another call took its id before an answer")
+)
+
+// maxPending is how many calls may wait for their answers.
+const maxPending = 16384
 
 // A message is what the tracker reads of a JSON-RPC message.
 type message struct {
@@ -94,9 +100,29 @@ func (t *tracker) end(e event) {
 		if k.scope == e.scope {
 			delete(t.pending, k)
 			c.session = e.session
-			t.pending[callKey{sessionScope(e.session), k.id}] = c
+			t.wait(callKey{sessionScope(e.session), k.id}, c)
 		}
 	}
+}
+
+// wait keeps a call until its answer. A call whose id is used again gets none that
+// could be told apart, and where very many wait the oldest hardly gets one: both are
+// recorded as unanswered.
+func (t *tracker) wait(k callKey, c *call) {
+	if old := t.pending[k]; old != nil {
+		t.finish(func(have callKey, _ *call) bool { return have == k }, errIDReused)
+	}
+	t.pending[k] = c
+	if len(t.pending) <= maxPending {
+		return
+	}
+	oldest := k
+	for k, c := range t.pending {
+		if c.at.Before(t.pending[oldest].at) {
+			oldest = k
+		}
+	}
+	t.finish(func(k callKey, _ *call) bool { return k == oldest }, errUnanswered)
 }
 
 func sessionScope(session string) string { return "session " + session }
@@ -142,7 +168,7 @@ func (t *tracker) request(e event, m *message) {
 	switch {
 	case m.Method == "tools/call" && m.ID != nil:
 		c := &call{name: clipName(m.Params.Name), at: e.at, session: e.session, args: raw(m.Params.Arguments)}
-		t.pending[callKey{e.scope, id(m.ID)}] = c
+		t.wait(callKey{e.scope, id(m.ID)}, c)
 	case m.Method == "notifications/cancelled":
 		for k, c := range t.pending {
 			if c.session == e.session && k.id == id(m.Params.RequestID) && !c.cancelled && (e.session != "" || k.scope == e.scope) {

@@ -14,6 +14,7 @@ package sidecar
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -258,28 +259,48 @@ func answer(w http.ResponseWriter, status int, doc any) {
 	_ = json.NewEncoder(w).Encode(doc) // a client that is gone needs no answer
 }
 
-// lines records every line of in. A line that is no step is answered and skipped.
-// It returns when in ends, or ctx does and in can be closed.
+// lines records every line of in. A line that is no step, or too long for one, is
+// answered and skipped; where nobody reads the answers any more, the steps are
+// recorded all the same, and the error says so at the end. It returns when in ends,
+// or ctx does and in can be closed.
 func (s *server) lines(ctx context.Context, in io.Reader, out io.Writer) error {
 	if c, ok := in.(io.Closer); ok {
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 	}
-	sc := bufio.NewScanner(in)
-	sc.Buffer(make([]byte, 64<<10), maxStepBytes)
-	for sc.Scan() {
-		if len(strings.TrimSpace(sc.Text())) == 0 {
-			continue
+	var mute error
+	br := bufio.NewReaderSize(in, 64<<10)
+	for {
+		text, long, err := readLine(br)
+		if text = bytes.TrimSpace(text); long || len(text) > 0 {
+			r := failure("BAD_STEP", fmt.Sprintf("the line is longer than %d bytes", maxStepBytes))
+			if !long {
+				r = s.record(ctx, text)
+			}
+			if out != nil && mute == nil {
+				if err := json.NewEncoder(out).Encode(r); err != nil {
+					mute = fmt.Errorf("sidecar: answer: %w", err)
+				}
+			}
 		}
-		r := s.record(ctx, sc.Bytes())
-		if out == nil {
-			continue
-		}
-		if err := json.NewEncoder(out).Encode(r); err != nil {
-			return fmt.Errorf("sidecar: answer: %w", err)
+		switch {
+		case errors.Is(err, io.EOF) || err != nil && ctx.Err() != nil:
+			return mute
+		case err != nil:
+			return errors.Join(mute, fmt.Errorf("sidecar: read steps: %w", err))
 		}
 	}
-	if err := sc.Err(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("sidecar: read steps: %w", err)
+}
+
+// readLine reads up to the next newline or the end. Of a line longer than any step
+// it keeps the beginning only, and says so.
+func readLine(br *bufio.Reader) (text []byte, long bool, err error) {
+	for {
+		part, err := br.ReadSlice('\n')
+		if long = long || len(text)+len(part) > maxStepBytes; !long {
+			text = append(text, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, long, err
+		}
 	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -171,6 +172,38 @@ func TestLines(t *testing.T) {
 	}
 	if s := r.Status(); s.Steps != 2 {
 		t.Errorf("%d steps, want 2", s.Steps)
+	}
+}
+
+// TestLineTooLong skips a line that is longer than any step: what follows is
+// recorded.
+func TestLineTooLong(t *testing.T) {
+	r, _ := open(t)
+	in := io.MultiReader(strings.NewReader(`{"kind":"note","args":"`), strings.NewReader(strings.Repeat("x", maxStepBytes)), strings.NewReader("\"}\n{\"kind\":\"note\"}\n"))
+	var out bytes.Buffer
+	if err := Run(t.Context(), Config{Recorder: r, Lines: in, Answers: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(strings.TrimSpace(out.String()), "\n"); len(got) != 2 || !strings.Contains(got[0], "BAD_STEP") || !strings.Contains(got[1], `"seq":0`) {
+		t.Errorf("answers %s", out.String())
+	}
+}
+
+// deaf is a reader of answers that went away.
+type deaf struct{}
+
+func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// TestNobodyReadsAnswers records what comes after the first answer that could not
+// be written, too.
+func TestNobodyReadsAnswers(t *testing.T) {
+	r, _ := open(t)
+	err := Run(t.Context(), Config{Recorder: r, Lines: strings.NewReader(strings.Repeat("{\"kind\":\"note\"}\n", 3)), Answers: deaf{}})
+	if !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("Run = %v, want that it says so", err)
+	}
+	if s := r.Status(); s.Steps != 3 {
+		t.Errorf("%d steps, want 3", s.Steps)
 	}
 }
 
