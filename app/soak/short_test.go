@@ -6,12 +6,11 @@ import "time"
 
 // How long and how often, in the default run.
 const (
-	longRun     = false
-	killRounds  = 10
-	fightFor    = 10 * time.Second
-	idleFor     = 5 * time.Second
-	devBlocks   = 100
-	sleepFor    = 4 * time.Second
-	seedBatches = 20_000
-	replayRuns  = 200
+	longRun    = false
+	killRounds = 10
+	fightFor   = 10 * time.Second
+	idleFor    = 5 * time.Second
+	devBlocks  = 100
+	sleepFor   = 4 * time.Second
+	replayRuns = 200
 )
