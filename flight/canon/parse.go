@@ -17,7 +17,7 @@ const mapKeys = 12
 // Every refusal is an [*Error]. Time and memory are linear in the input; the
 // caller bounds its length.
 func Parse(text []byte, maxDepth int) (Value, error) {
-	p := parser{text: text, maxDepth: maxDepth}
+	p := parser{text: text, maxDepth: maxDepth, sizes: sizes(text, maxDepth)}
 	v, err := p.value(0)
 	if err != nil {
 		return Value{}, err
@@ -33,6 +33,7 @@ type parser struct {
 	text     []byte
 	pos      int
 	maxDepth int
+	sizes    []uint32 // of the containers to come, as far as known
 }
 
 func (p *parser) fail(code Code, format string, args ...any) error {
@@ -100,23 +101,29 @@ func (p *parser) word(w string) error {
 	return nil
 }
 
-func (p *parser) enter(depth int) error {
+// enter steps into a container; size is how many elements it seems to have.
+func (p *parser) enter(depth int) (size int, err error) {
 	if depth > p.maxDepth {
-		return p.fail(TooDeep, "more than %d containers inside each other", p.maxDepth)
+		return 0, p.fail(TooDeep, "more than %d containers inside each other", p.maxDepth)
 	}
 	p.pos++
-	return nil
+	if len(p.sizes) > 0 {
+		size, p.sizes = int(p.sizes[0]), p.sizes[1:]
+	}
+	return size, nil
 }
 
 func (p *parser) array(depth int) (Value, error) {
 	v := Value{Kind: Array}
-	if err := p.enter(depth); err != nil {
+	size, err := p.enter(depth)
+	if err != nil {
 		return v, err
 	}
 	if p.next() == ']' {
 		p.pos++
 		return v, nil
 	}
+	v.Arr = slices.Grow(v.Arr, size)
 	for {
 		e, err := p.value(depth)
 		if err != nil {
@@ -144,13 +151,15 @@ func (p *parser) more(end byte) (bool, error) {
 
 func (p *parser) object(depth int) (Value, error) {
 	v := Value{Kind: Object}
-	if err := p.enter(depth); err != nil {
+	size, err := p.enter(depth)
+	if err != nil {
 		return v, err
 	}
 	if p.next() == '}' {
 		p.pos++
 		return v, nil
 	}
+	v.Obj = slices.Grow(v.Obj, size)
 	var keys keySet
 	for {
 		m, err := p.member(depth, v.Obj, &keys)
