@@ -8,7 +8,7 @@ package canon
 // collector, which for a large text was most of what reading it took.
 func sizes(text []byte, maxDepth int) (out []uint32) {
 	open := make([]int, 0, min(maxDepth, 64)) // indices of out
-	prev := byte(',')                // the last byte outside of strings that is no space
+	prev := byte(',')                         // the last byte outside of strings that is no space
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch c {
