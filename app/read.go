@@ -46,13 +46,20 @@ func (a *App) Batch(ctx context.Context, id flight.Hash) (BatchView, error) {
 		if err != nil {
 			return err
 		}
-		if v, err = batchView(ctx, &finder{tx: tx}, &b); err != nil {
-			return err
-		}
-		r, err := tx.Receipt(ctx, b.Position)
-		v.Receipt = &r
+		v, err = wholeBatch(ctx, tx, &b)
 		return err
 	})
+	return v, err
+}
+
+// wholeBatch is the view of one batch, with its receipt.
+func wholeBatch(ctx context.Context, tx *store.ReadTx, b *store.Batch) (BatchView, error) {
+	v, err := batchView(ctx, &finder{tx: tx}, b)
+	if err != nil {
+		return v, err
+	}
+	r, err := tx.Receipt(ctx, b.Position)
+	v.Receipt = &r
 	return v, err
 }
 

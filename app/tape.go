@@ -128,28 +128,9 @@ func tapeMarks(ctx context.Context, tx *store.ReadTx, v *TapeView) error {
 			v.Gaps = append(v.Gaps, Missing{Indexes: [2]uint64{g.FirstIndex, g.LastIndex}, Seqs: [2]uint64{g.FirstSeq, g.LastSeq}})
 		}
 	}
-	marks, err := tx.StepMarks(ctx, v.Agent, v.Stream, v.From, v.To)
+	marks, err := tx.StepMarks(ctx, v.Agent, v.Stream, v.From, v.To, int(v.To-v.From+1))
 	for _, m := range marks {
 		v.Opened = append(v.Opened, TapeStep(m))
 	}
 	return err
-}
-
-// BatchSteps returns the opened steps of a batch by number; every other one is sealed.
-// The error is UNKNOWN_BATCH.
-func (a *App) BatchSteps(ctx context.Context, id flight.Hash) ([]TapeStep, error) {
-	out := []TapeStep{}
-	err := a.view(ctx, ErrUnknownBatch, func(tx *store.ReadTx) error {
-		b, err := tx.Batch(ctx, id)
-		if err != nil {
-			return err
-		}
-		h := &b.Batch.Header
-		marks, err := tx.StepMarks(ctx, h.Agent, h.Stream, h.FromSeq, h.ToSeq)
-		for _, m := range marks {
-			out = append(out, TapeStep(m))
-		}
-		return err
-	})
-	return out, err
 }

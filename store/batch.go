@@ -70,6 +70,41 @@ func (r *ReadTx) BatchOfIndex(ctx context.Context, agent flight.Address, stream 
 	return first(ctx, r, scanBatch, selectBatch+` WHERE b.stream_id = ? AND b.idx = ?`, id, index)
 }
 
+// BatchFrom returns the last batch of a stream that begins at a step or before it, or
+// [ErrNotFound]. Where it ends before that step, no stored batch covers the step.
+//
+// A stream's batches begin in the order of their indexes, and none before the step of
+// its own index, so the place is found by halving: one look-up for each bit of the
+// highest index.
+func (r *ReadTx) BatchFrom(ctx context.Context, agent flight.Address, stream string, seq uint64) (Batch, error) {
+	st, err := r.Stream(ctx, agent, stream)
+	if err != nil {
+		return Batch{}, err
+	}
+	found, ok := uint64(0), false
+	for low, high := uint64(0), min(st.LastIndex, seq); low <= high; {
+		middle := low + (high-low)/2
+		index, from := uint64(0), uint64(0)
+		err := r.one(ctx, []any{num(&index), num(&from)}, `SELECT idx, from_seq FROM batch WHERE stream_id = ? AND idx <= ? ORDER BY idx DESC LIMIT 1`, st.id, middle)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			low = middle + 1
+		case err != nil:
+			return Batch{}, err
+		case from <= seq:
+			found, ok, low = index, true, middle+1
+		case index == 0: // nothing lies before it
+			return Batch{}, ErrNotFound
+		default:
+			high = index - 1
+		}
+	}
+	if !ok {
+		return Batch{}, ErrNotFound
+	}
+	return r.BatchOfIndex(ctx, agent, stream, found)
+}
+
 // Batches lists all batches, the newest first.
 func (r *ReadTx) Batches(ctx context.Context, p Page) ([]Batch, string, error) {
 	below, err := p.below()

@@ -220,7 +220,7 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 	}
 	drop3 := func(_ any, _ string, err error) error { return err }
 	return errors.Join(
-		drop(tx.Batch(ctx, id.ID())), drop(tx.BatchAt(ctx, 1)), drop(tx.BatchOfIndex(ctx, agent, "a", 0)), drop(tx.Receipt(ctx, 1)),
+		drop(tx.Batch(ctx, id.ID())), drop(tx.BatchAt(ctx, 1)), drop(tx.BatchOfIndex(ctx, agent, "a", 0)), drop(tx.BatchFrom(ctx, agent, "a", 15)), drop(tx.GapFrom(ctx, agent, "a", 1)), drop(tx.CountSteps(ctx, agent, "a", 0, 9)), drop(tx.Receipt(ctx, 1)),
 		drop3(tx.Batches(ctx, p)), drop3(tx.StreamBatches(ctx, agent, "a", pages)), drop(tx.Stream(ctx, agent, "a")), drop3(tx.Streams(ctx, agent, p)),
 		drop(tx.Gaps(ctx, agent, "a", 9)), drop(tx.LastGaps(ctx, agent, "a", 9)), drop(tx.Agent(ctx, agent)), drop3(tx.Agents(ctx, p)), drop(tx.Counts(ctx)),
 		drop3(tx.EvidenceList(ctx, nil, p)), drop3(tx.EvidenceList(ctx, &agent, p)), drop(tx.EvidenceByID(ctx, 1)),
@@ -228,8 +228,8 @@ func exerciseReads(ctx context.Context, tx *ReadTx) error {
 		drop(tx.Pending(ctx, 9)), drop(tx.PendingOf(ctx, agent, 9)), drop(tx.StepsWith(ctx, agent, flight.Confirmed, 9)), drop(tx.Epoch(ctx, 1)), drop(tx.EpochByRoot(ctx, hash)), drop(tx.EpochOf(ctx, 1)), drop3(tx.Epochs(ctx, p)),
 		drop(tx.OpenEpochs(ctx)), drop(tx.EpochMembers(ctx, 1)), drop(tx.EpochEvents(ctx, 1)), drop(tx.EpochTxs(ctx, 1)), drop(tx.GasSince(ctx, 1)),
 		func() error { _, _, err := tx.HighestOpenNonce(ctx, 1, agent); return err }(),
-		drop(tx.Step(ctx, hash)), drop(tx.StepAt(ctx, agent, "a", 1)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)), drop3(tx.Steps(ctx, agent, "", p)), drop3(tx.Steps(ctx, agent, flight.Confirmed, p)), drop3(tx.StreamSteps(ctx, agent, "a", p)),
-		func() error { _, _, err := tx.StepsOfTx(ctx, 1, hash, 0, 9); return err }(), drop(tx.Tallies(ctx, agent)), drop(tx.StepMarks(ctx, agent, "a", 0, 9)),
+		drop(tx.Step(ctx, hash)), drop(tx.StepAt(ctx, agent, "a", 1)), drop(tx.StepMarks(ctx, agent, "a", 0, 9, 9)), drop3(tx.Steps(ctx, agent, "", p)), drop3(tx.Steps(ctx, agent, flight.Confirmed, p)), drop3(tx.StreamSteps(ctx, agent, "a", p)),
+		func() error { _, _, err := tx.StepsOfTx(ctx, 1, hash, 0, 9); return err }(), drop(tx.Tallies(ctx, agent)), drop(tx.StepMarks(ctx, agent, "a", 0, 9, 9)),
 		drop(tx.FinalBlockBelow(ctx, 1, 9)), drop(tx.FinalTxsOff(ctx, 1, 9, hash, 9)),
 		drop(tx.Recheck(ctx, 1, hash)), drop(tx.RecheckOpen(ctx, agent)), drop(tx.DueRechecks(ctx, 1<<50, 9)),
 		drop(tx.Replay(ctx, 1, hash, "full")), drop(tx.ReplayOf(ctx, 1, hash)), drop(tx.ReplaysOpen(ctx)),

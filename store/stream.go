@@ -79,6 +79,11 @@ func (r *ReadTx) LastGaps(ctx context.Context, agent flight.Address, name string
 	return list(ctx, r, scanGap, selectGap+` ORDER BY first_index DESC LIMIT ?`, agent[:], name, limit)
 }
 
+// GapFrom returns the gap of a stream that begins at an index, or [ErrNotFound].
+func (r *ReadTx) GapFrom(ctx context.Context, agent flight.Address, name string, index uint64) (Gap, error) {
+	return first(ctx, r, scanGap, selectGap+` AND first_index = ?`, agent[:], name, index)
+}
+
 const selectGap = `SELECT first_index, last_index, first_seq, last_seq FROM gap WHERE stream_id =
 	(SELECT id FROM stream WHERE agent_id = (SELECT id FROM agent WHERE address = ?) AND name = ?)`
 

@@ -19,7 +19,7 @@ type Node interface {
 	Disclose(ctx context.Context, body []byte, publish bool) (app.StepView, error)
 
 	Batch(ctx context.Context, id flight.Hash) (app.BatchView, error)
-	BatchSteps(ctx context.Context, id flight.Hash) ([]app.TapeStep, error)
+	BatchSteps(ctx context.Context, id flight.Hash, limit int) (app.OpenedSteps, error)
 	BatchProof(ctx context.Context, id flight.Hash) (app.BatchProofView, error)
 	Step(ctx context.Context, stepHash flight.Hash) (app.StepView, error)
 	QueueReplay(ctx context.Context, stepHash flight.Hash, prefix string) (app.ReplayView, error)
@@ -29,6 +29,7 @@ type Node interface {
 	Replays(ctx context.Context, state string, p app.Page) (app.List[app.ReplaySummary], error)
 	Replay(ctx context.Context, id uint64) (app.ReplayDetail, error)
 	StepAt(ctx context.Context, agent flight.Address, stream string, seq uint64) (app.StepView, error)
+	SealedStep(ctx context.Context, agent flight.Address, stream string, seq uint64) (app.SealedStepView, error)
 	Agents(ctx context.Context, p app.Page) (app.List[app.AgentView], error)
 	Agent(ctx context.Context, agent flight.Address) (app.AgentView, error)
 	Streams(ctx context.Context, agent flight.Address, p app.Page) (app.List[app.StreamView], error)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"karatum/app"
+	"karatum/flight"
 	"karatum/web/pages"
 )
 
@@ -103,6 +105,9 @@ func pageStep(s *Server, c *fiber.Ctx) error {
 		return err
 	}
 	step, err := s.node.StepAt(c.UserContext(), a, name, seq)
+	if errors.Is(err, app.ErrUnknownStep) {
+		return s.sealedStep(c, a, name, seq)
+	}
 	if err != nil {
 		return err
 	}
@@ -124,6 +129,16 @@ func pageStep(s *Server, c *fiber.Ctx) error {
 		Module: s.link("static", s.verify.Record.Script.Name), Asks: true, Body: s.site.StepPage(v)}, step)
 }
 
+// sealedStep is the page of a step that a stored batch covers and nobody opened.
+func (s *Server) sealedStep(c *fiber.Ctx, agent flight.Address, stream string, seq uint64) error {
+	step, err := s.node.SealedStep(c.UserContext(), agent, stream, seq)
+	if err != nil {
+		return err
+	}
+	v := pages.SealedView{SealedStepView: step, URL: s.selfURL(c)}
+	return s.render(c, pages.Page{Title: fmt.Sprintf("Step %d of %s", seq, stream), Nav: "agents", Twin: s.site.StepLink(agent, stream, seq) + twinSuffix, Body: s.site.SealedPage(v)}, step)
+}
+
 func pageBatch(s *Server, c *fiber.Ctx) error {
 	id, err := paramHash(c, "batchId")
 	if err != nil {
@@ -133,7 +148,7 @@ func pageBatch(s *Server, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	opened, err := s.node.BatchSteps(c.UserContext(), id)
+	opened, err := s.node.BatchSteps(c.UserContext(), id, pages.MaxBatchLines)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ func look(t *testing.T) []struct {
 			b.wait(`document.querySelector('[data-verify]').dataset.state === 'fail'`)
 		}},
 		{"step-hostile", site.url + site.ours + "/0", (*tab).settled},
+		{"step-sealed", site.url + site.ours + "/1", func(*tab) {}},
 		{"conflict", site.url + "/conflicts/1", (*tab).settled},
 		{"step-replayed", site.step(paid), (*tab).settled},
 		{"replays", site.url + "/replays", func(*tab) {}},

@@ -50,6 +50,7 @@ func kindsOfPage(t *testing.T) []kindOfPage {
 		{name: "stream", path: stream},
 		{name: "batch", path: "/batches/" + step.BatchID},
 		{name: "step", path: strings.TrimPrefix(site.step(edge), site.url), checks: true, done: settled},
+		{name: "sealed", path: site.ours + "/1"},
 		{name: "replay", path: "/replays/1"},
 		{name: "epochs", path: "/epochs"},
 		{name: "epoch", path: "/epochs/1"},

@@ -12,7 +12,7 @@ import (
 type BatchView struct {
 	app.BatchView
 	Lines    []BatchLine
-	Unshown  int    // opened steps beyond those of Lines
+	Unshown  uint64 // opened steps beyond those of Lines
 	Fragment string // the batch with its receipt, as /verify takes it after the #
 }
 
@@ -23,24 +23,22 @@ type BatchLine struct {
 	ClaimKind string
 }
 
-// maxBatchLines is how many opened steps the page lists.
-const maxBatchLines = 200
+// MaxBatchLines is how many opened steps the page of a batch lists.
+const MaxBatchLines = 200
 
 // batchFile is how a batch is called on the reader's disk.
 func batchFile(id flight.Hash) string { return "batch-" + id.String()[:10] + ".json" }
 
-// ViewBatch makes the view; opened are the opened steps of the batch, by number.
-func ViewBatch(b app.BatchView, opened []app.TapeStep) (BatchView, error) {
+// ViewBatch makes the view; opened are the first opened steps of the batch, by number.
+func ViewBatch(b app.BatchView, opened app.OpenedSteps) (BatchView, error) {
 	doc, err := json.Marshal(b)
 	if err != nil {
 		return BatchView{}, err
 	}
 	v := BatchView{BatchView: b, Fragment: base64.RawURLEncoding.EncodeToString(doc)}
-	if len(opened) > maxBatchLines {
-		opened, v.Unshown = opened[:maxBatchLines], len(opened)-maxBatchLines
-	}
+	v.Unshown = opened.Count - uint64(len(opened.Steps))
 	next := b.Header.FromSeq
-	for _, o := range opened {
+	for _, o := range opened.Steps {
 		if o.Seq > next {
 			v.Lines = append(v.Lines, BatchLine{From: next, To: o.Seq - 1})
 		}
@@ -55,7 +53,7 @@ func ViewBatch(b app.BatchView, opened []app.TapeStep) (BatchView, error) {
 
 // openedNote says how many steps of the batch are open.
 func (v BatchView) openedNote() string {
-	opened := uint64(v.Unshown)
+	opened := v.Unshown
 	for _, l := range v.Lines {
 		if l.State != "" {
 			opened++

@@ -98,7 +98,12 @@ func bodies(t testing.TB) map[string]templ.Component {
 	}
 	epoch := app.EpochView{ID: 7, LastError: hostileName, Anchor: app.AnchorView{State: "final"}, Times: map[string]uint64{"pending": ago(time.Hour), hostileName: ago(time.Minute)}, Batches: []flight.Hash{hash("a")}}
 	stream := app.StreamView{Agent: address(1), Stream: hostileStream, Gaps: []app.Missing{{}}}
+	sealed := SealedView{URL: "http://127.0.0.1:8080", SealedStepView: app.SealedStepView{
+		Agent: address(1), Stream: hostileStream, Seq: 1999, StepHash: &batch.Header.Head, Prev: &batch.Header.PrevHead, Index: 999, Size: 1000, Batch: batch,
+		Neighbors: []app.SealedNeighbor{{Seq: 1998, Known: app.NeighborOpened, Verdict: "contradicted"}, {Seq: 2000, Known: app.NeighborMissing}},
+	}}
 	return map[string]templ.Component{
+		"sealed":    s.SealedPage(sealed),
 		"agent":     s.AgentPage(AgentView{AgentView: testAgent(1), StreamList: []app.StreamView{stream}, StepList: []StepView{step}, ConflictList: []app.EvidenceView{conflict}, Tape: testTape()}),
 		"agents":    s.AgentsPage(List[app.AgentView]{First: true, URL: "http://127.0.0.1:8080"}),
 		"step":      s.StepPage(step),
@@ -117,7 +122,7 @@ func bodies(t testing.TB) map[string]templ.Component {
 
 func testBatchView(t testing.TB, b app.BatchView) BatchView {
 	t.Helper()
-	v, err := ViewBatch(b, []app.TapeStep{{Seq: b.Header.FromSeq + 3, State: "confirmed", ClaimKind: hostileName}})
+	v, err := ViewBatch(b, app.OpenedSteps{Steps: []app.TapeStep{{Seq: b.Header.FromSeq + 3, State: "confirmed", ClaimKind: hostileName}}, Count: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
