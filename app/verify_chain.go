@@ -40,6 +40,10 @@ func (v *verification) serving() (served map[uint64]VerifyChain, ok bool) {
 	served = map[uint64]VerifyChain{}
 	for _, c := range v.opts.Chains {
 		id, err := c.ChainID(v.ctx)
+		if outage(err) {
+			v.undecided(CheckChainID, unasked, err)
+			continue
+		}
 		if err != nil {
 			v.fail(CheckChainID, "%s", err)
 			return nil, false
@@ -48,6 +52,20 @@ func (v *verification) serving() (served map[uint64]VerifyChain, ok bool) {
 		v.pass(CheckChainID, "the RPC serves chain %d%s", id, chainNote(id))
 	}
 	return served, true
+}
+
+// unasked is said of an RPC that could not be asked, with the reason.
+const unasked = "the RPC says nothing of the chain: %s"
+
+// outage reports an error of an RPC that neither shows a thing nor its absence, so that
+// nobody takes a node that is down for a record that is forged.
+func outage(err error) bool {
+	for _, silent := range []error{chain.ErrUnavailable, chain.ErrTimeout, chain.ErrRateLimited, chain.ErrMalformed, chain.ErrIndexing, chain.ErrPruned, chain.ErrRPC} {
+		if errors.Is(err, silent) {
+			return true
+		}
+	}
+	return false
 }
 
 func chainNote(id uint64) string {
@@ -79,6 +97,10 @@ func (v *verification) checkAnchor(c VerifyChain) {
 		return
 	}
 	tx, rc, err := v.mined(c, *p.Anchor.TxHash)
+	if outage(err) {
+		v.undecided(CheckAnchorTx, unasked, err)
+		return
+	}
 	if err != nil {
 		v.fail(CheckAnchorTx, "%s: %s", p.Anchor.TxHash, err)
 		return
@@ -127,6 +149,10 @@ func (v *verification) checkOutcome(c VerifyChain) {
 	tx, rc, err := v.mined(c, *s.TxHash)
 	if errors.Is(err, chain.ErrNotFound) {
 		v.undecided(CheckOutcome, "the claim is unverifiable: transaction %s is not mined", s.TxHash)
+		return
+	}
+	if outage(err) {
+		v.undecided(CheckOutcome, unasked, err)
 		return
 	}
 	if err != nil {

@@ -87,7 +87,11 @@ func (p *verifyParts) readJoined(m map[string]json.RawMessage, depth int) error 
 			if depth == 0 {
 				return fmt.Errorf("%s is nested too deep", key)
 			}
-			if err := p.read(m[key], depth-1); err != nil {
+			err := p.read(m[key], depth-1)
+			if refusal := refusalIn(m); errors.Is(err, errNothing) && refusal != nil {
+				return refusal
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
 		default:
@@ -95,9 +99,20 @@ func (p *verifyParts) readJoined(m map[string]json.RawMessage, depth int) error 
 		}
 	}
 	if len(p.kinds) == before {
-		return errors.New("this is no disclosure, batch, batch proof, receipt or evidence, nor does it hold one")
+		return errNothing
 	}
 	return nil
+}
+
+var errNothing = errors.New("this is no disclosure, batch, batch proof, receipt or evidence, nor does it hold one")
+
+// refusalIn returns what an error answer of the API says, nil where the object is none.
+func refusalIn(m map[string]json.RawMessage) error {
+	var e struct{ Code, Message string }
+	if json.Unmarshal(m["error"], &e) != nil || e.Code == "" {
+		return nil
+	}
+	return fmt.Errorf("this is no document but a node's refusal: %s, %s", e.Code, e.Message)
 }
 
 func (p *verifyParts) found(kind string, again bool) error {
