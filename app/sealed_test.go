@@ -2,13 +2,8 @@ package app
 
 import (
 	"errors"
-	"io"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"karatum/flight"
 	"karatum/store"
@@ -17,20 +12,7 @@ import (
 // TestSealedStep asks for the steps at the edges of the batches and gaps of a filled
 // database and compares the answers with what whole lists of batches say.
 func TestSealedStep(t *testing.T) {
-	schema, err := os.ReadFile("../schema.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "data")
-	if err := fillPages(t.Context(), dir, string(schema), 1000, 200); err != nil {
-		t.Fatal(err)
-	}
-	st, err := store.Open(t.Context(), store.Options{Dir: dir, Schema: string(schema), Now: time.Now, MustExist: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	a := &App{store: st, now: time.Now, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	a := filledApp(t, 1000, 200)
 	agents, err := a.Agents(t.Context(), Page{Limit: 200})
 	if err != nil {
 		t.Fatal(err)

@@ -1,12 +1,7 @@
 package app
 
 import (
-	"io"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"karatum/store"
 )
@@ -14,20 +9,7 @@ import (
 // TestTape draws tapes of many lengths from a filled database and compares them
 // with what whole lists of batches, gaps and steps say.
 func TestTape(t *testing.T) {
-	schema, err := os.ReadFile("../schema.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "data")
-	if err := fillPages(t.Context(), dir, string(schema), 3000, 300); err != nil {
-		t.Fatal(err)
-	}
-	st, err := store.Open(t.Context(), store.Options{Dir: dir, Schema: string(schema), Now: time.Now, MustExist: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	a := &App{store: st, now: time.Now, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	a := filledApp(t, 3000, 300)
 	agents, err := a.Agents(t.Context(), Page{Limit: 200})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +26,7 @@ func TestTape(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				checkTape(t, st, &s, &v, steps)
+				checkTape(t, a.store, &s, &v, steps)
 				seen.gaps, seen.opened = seen.gaps+len(v.Gaps), seen.opened+len(v.Opened)
 				if len(v.Batches) == maxTapeBatches {
 					seen.cut++
