@@ -18,6 +18,7 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"karatum/flight/recorder"
@@ -116,6 +117,9 @@ func runStdio(ctx context.Context, cfg *Config, events chan<- event) error {
 	}
 	wait := cmd.Wait()
 	gate.close()
+	if clientGone(err) {
+		return nil // with answers on the way, as after a call that it cancelled
+	}
 	if ctx.Err() != nil {
 		return err // we ended it
 	}
@@ -123,6 +127,11 @@ func runStdio(ctx context.Context, cfg *Config, events chan<- event) error {
 		wait = fmt.Errorf("mcpproxy: the server: %w", wait)
 	}
 	return errors.Join(err, wait)
+}
+
+// clientGone tells whether the client has closed the pipe that it read from.
+func clientGone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // A gate passes events on until it is closed.

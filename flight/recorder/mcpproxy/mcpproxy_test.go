@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	case "exit":
 		os.Exit(3)
 	default:
-		if err := server(make(chan struct{}, 1)).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		if err := server(nil).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
@@ -56,9 +56,9 @@ type payOut struct {
 
 const paid = "0xAB00000000000000000000000000000000000000000000000000000000000012"
 
-// server has tools that succeed, fail, pay, and wait until they are cancelled, which
-// stopped hears of.
-func server(stopped chan<- struct{}) *mcp.Server {
+// server has tools that succeed, fail, pay, and wait until they are cancelled or the
+// test is over: the SDK promises no cancellation to arrive.
+func server(over <-chan struct{}) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "1"}, nil)
 	type none struct{}
 	mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in map[string]any) (*mcp.CallToolResult, any, error) {
@@ -75,9 +75,11 @@ func server(stopped chan<- struct{}) *mcp.Server {
 		if err != nil {
 			return nil, nil, err
 		}
-		<-ctx.Done()
-		stopped <- struct{}{}
-		return nil, nil, ctx.Err()
+		select {
+		case <-ctx.Done():
+		case <-over:
+		}
+		return nil, nil, errors.New("nobody waits any more")
 	})
 	return s
 }
@@ -144,10 +146,9 @@ func step(t *testing.T, r *recorder.Recorder, seq uint64) (flight.Step, map[stri
 	return s, values, d.Verify().Claim
 }
 
-// scenario calls every tool as a client of the SDK would. waiting is closed by the
-// client's progress handler; stopped, when not nil, says that the server has heard of
-// the cancellation, which the SDK would otherwise drop when the session is closed.
-func scenario(t *testing.T, transport mcp.Transport, stopped <-chan struct{}) {
+// scenario calls every tool as a client of the SDK would, and cancels the last call.
+// over is called before the session is closed, which waits for the server's calls.
+func scenario(t *testing.T, transport mcp.Transport, over func()) {
 	t.Helper()
 	waiting := make(chan string, 1)
 	client := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, &mcp.ClientOptions{
@@ -190,12 +191,10 @@ func scenario(t *testing.T, transport mcp.Transport, stopped <-chan struct{}) {
 		t.Errorf("progress %q, want waiting", msg)
 	}
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("the cancelled call = %v", err)
+	if err := <-failed; err == nil {
+		t.Error("the cancelled call succeeded")
 	}
-	if stopped != nil {
-		<-stopped
-	}
+	over()
 }
 
 // checkScenario compares the record with what scenario did.
@@ -238,7 +237,7 @@ func TestStdio(t *testing.T) {
 		})
 		proxyOut.Close()
 	}()
-	scenario(t, &mcp.IOTransport{Reader: clientIn, Writer: clientOut}, nil)
+	scenario(t, &mcp.IOTransport{Reader: clientIn, Writer: clientOut}, func() {})
 	if err := <-done; err != nil {
 		t.Errorf("Run = %v", err)
 	}
@@ -253,8 +252,8 @@ func TestHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecorder(t)
-			stopped := make(chan struct{}, 1)
-			tools := server(stopped)
+			over := make(chan struct{})
+			tools := server(over)
 			up := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, opt))
 			defer up.Close()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -268,7 +267,7 @@ func TestHTTP(t *testing.T) {
 			if opt.JSONResponse {
 				quickCalls(t, "http://"+addr)
 			} else {
-				scenario(t, &mcp.StreamableClientTransport{Endpoint: "http://" + addr}, stopped)
+				scenario(t, &mcp.StreamableClientTransport{Endpoint: "http://" + addr}, func() { close(over) })
 			}
 			cancel()
 			if err := <-done; err != nil {
@@ -280,6 +279,80 @@ func TestHTTP(t *testing.T) {
 				checkScenario(t, r)
 			}
 		})
+	}
+}
+
+// TestHTTPCancel cancels a call by hand, within a session and without one: the
+// upstream gets the client's own bytes while the call is still open, and the call
+// becomes one failed step.
+func TestHTTPCancel(t *testing.T) {
+	const call = ` {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{}}}`
+	const cancelled = `{"jsonrpc":"2.0",  "method":"notifications/cancelled","params":{"requestId":1,"reason":"tired"}}`
+	for _, session := range []string{"", "a session"} {
+		r := newRecorder(t)
+		bodies, over := make(chan string, 2), make(chan struct{})
+		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			b, err := io.ReadAll(q.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			bodies <- string(b)
+			if string(b) == cancelled {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, ": open\n\n")
+			_ = http.NewResponseController(w).Flush()
+			<-over
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ready, done := make(chan string, 1), make(chan error, 1)
+		go func() {
+			done <- Run(ctx, Config{Recorder: r, Upstream: up.URL, Listen: "127.0.0.1:0", Ready: func(a string) { ready <- a }})
+		}()
+		url := "http://" + <-ready
+		post := func(body string) *http.Response {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if session != "" {
+				q.Header.Set(sessionHeader, session)
+			}
+			res, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		open := post(call)
+		if res := post(cancelled); res.StatusCode != http.StatusAccepted {
+			t.Errorf("cancellation: status %d", res.StatusCode)
+		}
+		if a, b := <-bodies, <-bodies; a != call || b != cancelled {
+			t.Errorf("upstream got %q and %q", a, b)
+		}
+		open.Body.Close()
+		close(over)
+		up.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := "tired" // without a session nothing ties the cancellation to the call
+		if session == "" {
+			want = errUnanswered.Error()
+		}
+		if s, values, _ := step(t, r, 0); s.Status != "error" || !strings.Contains(values["result"], want) {
+			t.Errorf("session %q: step %+v %v, want %q", session, s, values, want)
+		}
+		if n := r.Status().Steps; n != 1 {
+			t.Errorf("session %q: %d steps, want 1", session, n)
+		}
 	}
 }
 
@@ -341,6 +414,38 @@ func TestServerFails(t *testing.T) {
 		t.Error("a server that does not exist was started")
 	}
 }
+
+// TestClientHangsUp has the client leave while the server still speaks, which is an
+// end like any other; a client's side that fails is an error.
+func TestClientHangsUp(t *testing.T) {
+	t.Setenv(envServer, "cat")
+	closed, out := io.Pipe()
+	closed.Close()
+	broken, out2, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out2.Close()
+	broken.Close()
+	full := errors.New("no room")
+	for _, tc := range []struct {
+		name string
+		to   io.Writer
+		want error
+	}{{"pipe", out, nil}, {"file", out2, nil}, {"failure", failing{full}, full}} {
+		stdin, client := io.Pipe()
+		defer client.Close()
+		go func() { _, _ = client.Write([]byte("hello\n")) }()
+		err := Run(t.Context(), Config{Recorder: newRecorder(t), Command: []string{os.Args[0]}, Stdin: stdin, Stdout: tc.to})
+		if !errors.Is(err, tc.want) {
+			t.Errorf("%s: Run = %v, want %v", tc.name, err, tc.want)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 // TestTracker feeds the tracker exchanges that are hard to provoke over a wire.
 func TestTracker(t *testing.T) {
@@ -495,7 +600,7 @@ func BenchmarkHTTPDirect(b *testing.B) {
 
 // benchUpstream serves the tools over HTTP and returns where.
 func benchUpstream(b *testing.B) string {
-	tools := server(make(chan struct{}, 1))
+	tools := server(nil)
 	up := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, nil))
 	b.Cleanup(up.Close)
 	return up.URL
