@@ -73,6 +73,7 @@ type App struct {
 	sights    map[uint64]*sight // never changed after New
 	rest      rests
 	today     dayCount
+	lastHour  hourCount
 	pulse     atomic.Pointer[PulseView] // nil before the first
 	bigBodies chan struct{}             // a place for each big disclosure being parsed
 	lookups   *rate.Limiter             // of verdicts that somebody waits for

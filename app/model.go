@@ -348,6 +348,7 @@ type StatusView struct {
 	Equivocations   uint64         `json:"equivocations"`
 	OpenedSteps     uint64         `json:"openedSteps"`
 	PerMinute       uint64         `json:"batchesPerMinute"` // stored in the last 60 seconds
+	LastHour        []uint64       `json:"batchesLastHour"`  // stored in each of the last 60 minutes of the clock, the running one last
 	Today           VerdictsView   `json:"verdictsToday"`    // whose claim was compared last since midnight UTC
 	DatabaseBytes   uint64         `json:"databaseBytes"`
 	WALBytes        uint64         `json:"walBytes"`

@@ -29,6 +29,7 @@ const (
 	jobRecheck = "recheck"
 
 	minuteMs     = 60_000
+	hourMinutes  = 60
 	dayMs        = 24 * 60 * minuteMs
 	dayCountRest = 1000 // ms
 )
@@ -55,6 +56,42 @@ func (d *dayCount) count(ctx context.Context, tx *store.ReadTx, now uint64) (Ver
 	}
 	d.at, d.view = now, VerdictsView(v)
 	return d.view, nil
+}
+
+// An hourCount remembers where each of the last minutes begins among the batches. A
+// minute that has begun begins there for ever, so that each is looked for once.
+type hourCount struct {
+	mu     sync.Mutex // guards the rest; held while they are looked for, so one does
+	minute uint64     // the running one, since 1970
+	first  [hourMinutes]uint64
+}
+
+// count returns how many batches were stored in each of the last minutes, the oldest
+// first and the running one last, of so many in all.
+func (h *hourCount) count(ctx context.Context, tx *store.ReadTx, now, batches uint64) ([]uint64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first, minute := h.first, now/minuteMs
+	known := 0 // minutes at the start of first that are known
+	if passed := minute - h.minute; h.minute > 0 && minute >= h.minute && passed < hourMinutes {
+		known = copy(first[:], h.first[passed:])
+	}
+	below := batches + 1
+	for i := hourMinutes - 1; i >= known; i-- {
+		var err error
+		if first[i], err = tx.FirstBatchSince(ctx, (minute-min(minute, uint64(hourMinutes-1-i)))*minuteMs, below); err != nil {
+			return nil, err
+		}
+		below = first[i]
+	}
+	h.first, h.minute = first, minute
+	counts := make([]uint64, hourMinutes)
+	end := batches + 1
+	for i, at := range slices.Backward(first[:]) {
+		at = min(at, end) // of a reader that sees fewer batches than another did
+		counts[i], end = end-at, at
+	}
+	return counts, nil
 }
 
 // A sight is what was last seen of a chain.
@@ -167,6 +204,9 @@ func (a *App) counts(ctx context.Context, tx *store.ReadTx, v *StatusView) error
 	}
 	now := a.nowMs()
 	if v.PerMinute, err = tx.BatchesSince(ctx, now-min(now, minuteMs)+1); err != nil {
+		return err
+	}
+	if v.LastHour, err = a.lastHour.count(ctx, tx, now, c.Batches); err != nil {
 		return err
 	}
 	v.Today, err = a.today.count(ctx, tx, now)
