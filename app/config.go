@@ -91,28 +91,35 @@ func Fill(fs *pflag.FlagSet, environ []string, file io.Reader) error {
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		if flag := fs.Lookup(flagName(name)); strings.HasPrefix(name, "KARATUM_") && flag != nil {
-			given[flag.Name] = []string{value}
+			given[flag.Name] = []setting{{name, value}}
 		}
 	}
 	fs.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
 			return
 		}
-		for _, v := range given[f.Name] {
-			if err := fs.Set(f.Name, v); err != nil {
-				errs = append(errs, fmt.Errorf("--%s: %w", f.Name, err))
+		for _, s := range given[f.Name] {
+			if err := fs.Set(f.Name, s.value); err != nil {
+				var invalid *pflag.InvalidValueError
+				if errors.As(err, &invalid) {
+					err = invalid.Unwrap()
+				}
+				errs = append(errs, fmt.Errorf("%s is %q: %w", s.place, s.value, err))
 			}
 		}
 	})
 	return errors.Join(errs...)
 }
 
+// A setting is a value and the place that it comes from, in words.
+type setting struct{ place, value string }
+
 func flagName(env string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(env, "KARATUM_")), "_", "-")
 }
 
-func readFile(fs *pflag.FlagSet, file io.Reader) (map[string][]string, error) {
-	given := map[string][]string{}
+func readFile(fs *pflag.FlagSet, file io.Reader) (map[string][]setting, error) {
+	given := map[string][]setting{}
 	if file == nil {
 		return given, nil
 	}
@@ -128,7 +135,7 @@ func readFile(fs *pflag.FlagSet, file io.Reader) (map[string][]string, error) {
 			errs = append(errs, fmt.Errorf("config file line %d: %q is no setting", n, name))
 			continue
 		}
-		given[name] = append(given[name], strings.TrimSpace(value))
+		given[name] = append(given[name], setting{fmt.Sprintf("config file line %d: %s", n, name), strings.TrimSpace(value)})
 	}
 	return given, errors.Join(append(errs, sc.Err())...)
 }
@@ -173,11 +180,13 @@ func (c *Config) Validate() error {
 	if c.ReplayTimeout < time.Second || c.ReplayTimeout > time.Hour {
 		bad("--replay-timeout is %s; it must be 1s to 1h", c.ReplayTimeout)
 	}
-	if c.IPRate < 0 || c.IPBurst < 1 {
-		bad("--ip-rate must be 0 or more and --ip-burst 1 or more")
-	}
-	if c.BatchQuota < 1 {
-		bad("--batch-quota is %d; the minimum is 1", c.BatchQuota)
+	for _, l := range []struct {
+		flag         string
+		value, least int
+	}{{"ip-rate", c.IPRate, 0}, {"ip-burst", c.IPBurst, 1}, {"batch-quota", c.BatchQuota, 1}} {
+		if l.value < l.least {
+			bad("--%s is %d; the minimum is %d", l.flag, l.value, l.least)
+		}
 	}
 	if _, err := c.Proxies(); err != nil {
 		errs = append(errs, err)

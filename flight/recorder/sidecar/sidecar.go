@@ -53,8 +53,12 @@ type Config struct {
 // ErrNotLoopback reports a Listen address that others could reach.
 var ErrNotLoopback = errors.New("sidecar: listen address is not on the loopback interface")
 
+// ErrRefused reports lines that were answered with an error. The others are recorded.
+var ErrRefused = errors.New("sidecar: steps were refused")
+
 // Run serves until ctx ends, or, without HTTP, until Lines ends. It flushes
-// nothing and leaves the recorder open.
+// nothing and leaves the recorder open. Beside HTTP, refused lines are no error of
+// Run's: their answers say it.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Recorder == nil || cfg.Listen == "" && cfg.Lines == nil {
 		return errors.New("sidecar: Config needs Recorder, and Listen or Lines")
@@ -108,6 +112,9 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, lines <-chan err
 	for done := false; !done; {
 		select {
 		case err = <-lines:
+			if errors.Is(err, ErrRefused) {
+				err = nil
+			}
 			done = err != nil // the end of the lines does not end HTTP
 		case err = <-served:
 			done = true
@@ -260,14 +267,21 @@ func answer(w http.ResponseWriter, status int, doc any) {
 }
 
 // lines records every line of in. A line that is no step, or too long for one, is
-// answered and skipped; where nobody reads the answers any more, the steps are
-// recorded all the same, and the error says so at the end. It returns when in ends,
-// or ctx does and in can be closed.
+// answered and skipped, and counted in the [ErrRefused] at the end; where nobody reads
+// the answers any more, the steps are recorded all the same, and the error says so at
+// the end. It returns when in ends, or ctx does and in can be closed.
 func (s *server) lines(ctx context.Context, in io.Reader, out io.Writer) error {
 	if c, ok := in.(io.Closer); ok {
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 	}
 	var mute error
+	read, refused := 0, 0
+	end := func() error {
+		if refused > 0 {
+			return errors.Join(mute, fmt.Errorf("%w: %d of %d lines", ErrRefused, refused, read))
+		}
+		return mute
+	}
 	br := bufio.NewReaderSize(in, 64<<10)
 	for {
 		text, long, err := readLine(br)
@@ -275,6 +289,9 @@ func (s *server) lines(ctx context.Context, in io.Reader, out io.Writer) error {
 			r := failure("BAD_STEP", fmt.Sprintf("the line is longer than %d bytes", maxStepBytes))
 			if !long {
 				r = s.record(ctx, text)
+			}
+			if read++; r.Error != nil {
+				refused++
 			}
 			if out != nil && mute == nil {
 				if err := json.NewEncoder(out).Encode(r); err != nil {
@@ -284,9 +301,9 @@ func (s *server) lines(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF) || err != nil && ctx.Err() != nil:
-			return mute
+			return end()
 		case err != nil:
-			return errors.Join(mute, fmt.Errorf("sidecar: read steps: %w", err))
+			return errors.Join(end(), fmt.Errorf("sidecar: read steps: %w", err))
 		}
 	}
 }

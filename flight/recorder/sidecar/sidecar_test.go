@@ -156,8 +156,8 @@ func TestLines(t *testing.T) {
 	r, _ := open(t)
 	in := "{\"kind\":\"note\",\"result\":\"\\ud800\"}\n\nnot json\n{\"kind\":\"llm\",\"name\":\"m\",\"prompt\":null}"
 	var out bytes.Buffer
-	if err := Run(t.Context(), Config{Recorder: r, Lines: strings.NewReader(in), Answers: &out}); err != nil {
-		t.Fatal(err)
+	if err := Run(t.Context(), Config{Recorder: r, Lines: strings.NewReader(in), Answers: &out}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "1 of 3 lines") {
+		t.Errorf("Run = %v, want one of three lines refused", err)
 	}
 	var got []reply
 	for line := range strings.Lines(out.String()) {
@@ -181,8 +181,8 @@ func TestLineTooLong(t *testing.T) {
 	r, _ := open(t)
 	in := io.MultiReader(strings.NewReader(`{"kind":"note","args":"`), strings.NewReader(strings.Repeat("x", maxStepBytes)), strings.NewReader("\"}\n{\"kind\":\"note\"}\n"))
 	var out bytes.Buffer
-	if err := Run(t.Context(), Config{Recorder: r, Lines: in, Answers: &out}); err != nil {
-		t.Fatal(err)
+	if err := Run(t.Context(), Config{Recorder: r, Lines: in, Answers: &out}); !errors.Is(err, ErrRefused) {
+		t.Errorf("Run = %v, want a line refused", err)
 	}
 	if got := strings.Split(strings.TrimSpace(out.String()), "\n"); len(got) != 2 || !strings.Contains(got[0], "BAD_STEP") || !strings.Contains(got[1], `"seq":0`) {
 		t.Errorf("answers %s", out.String())
