@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -111,8 +110,9 @@ func inTransaction(ctx context.Context, conn *sql.Conn, script string) error {
 	if err == nil {
 		return nil
 	}
-	_, undo := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-	return errors.Join(mapErr(err), undo)
+	// SQLite has undone it already where the disk is full, and says so.
+	_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+	return mapErr(err)
 }
 
 var (
