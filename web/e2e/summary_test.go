@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,4 +89,47 @@ func TestReadoutWords(t *testing.T) {
 	if n := eval[int](b, `document.querySelectorAll('[data-one]').length`); n != 4 {
 		t.Errorf("%d numbers have words, want 4", n)
 	}
+}
+
+// TestSpark: the bars of the last hour are drawn again as batches come, and as the
+// server draws them for a reader who comes later.
+func TestSpark(t *testing.T) {
+	b := newTab(t)
+	b.open(site.url + "/")
+	b.wait(following)
+	const drawn = `JSON.stringify([...document.querySelectorAll('.spark, .spark path')].map((e) => e.getAttribute('d') ?? e.ariaLabel))`
+	before := eval[string](b, `(() => {
+		for (const e of document.querySelectorAll('.spark path')) e.setAttribute('d', '')
+		const spark = document.querySelector('.spark')
+		spark.ariaLabel = spark.ariaLabel.replace(/\S+ in one/, '? in one')
+		return `+drawn+`
+	})()`)
+	newPen(t, site, "spark").write()
+	for {
+		b.wait(drawn + ` !== ` + quote(before))
+		before = eval[string](b, drawn)
+		var here []string
+		if err := json.Unmarshal([]byte(before), &here); err != nil || len(here) != 3 {
+			t.Fatalf("drawn %s, %v", before, err)
+		}
+		page := fetch(t, site.url+"/")
+		if !slices.ContainsFunc(here, func(s string) bool { return !strings.Contains(page, `"`+s+`"`) }) {
+			return
+		}
+		// A batch came or a minute ended in between; the page will draw again.
+	}
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -14,7 +15,7 @@ type sparkView struct {
 	Past, Now, ViewBox, Label string
 }
 
-// drawSpark lays out the counts of minutes, the oldest first and the running one
+// drawSpark lays out, as live.js does again, the counts of minutes, the oldest first and the running one
 // last. A minute of few batches shows beside one of many; one of none is a hair line.
 func drawSpark(minutes []uint64) (v sparkView) {
 	if len(minutes) == 0 {
@@ -22,11 +23,11 @@ func drawSpark(minutes []uint64) (v sparkView) {
 	}
 	highest := slices.Max(minutes)
 	bar := func(i int) string {
-		n, height := minutes[i], 1.0
+		n, height := minutes[i], 1
 		if n > 0 {
-			height = max(3, sparkHeight*float64(n)/float64(highest))
+			height = max(3, int(math.Round(sparkHeight*float64(n)/float64(highest))))
 		}
-		return fmt.Sprintf("M%d %dv-%.3gh7v%[3]gz", 10*i, sparkHeight, height)
+		return fmt.Sprintf("M%d %dv-%dh7v%[3]dz", 10*i, sparkHeight, height)
 	}
 	last := len(minutes) - 1
 	var past strings.Builder
@@ -34,11 +35,6 @@ func drawSpark(minutes []uint64) (v sparkView) {
 		past.WriteString(bar(i))
 	}
 	v.Past, v.Now, v.ViewBox = past.String(), bar(last), fmt.Sprintf("0 0 %d %d", 10*len(minutes)-3, sparkHeight)
-	var sum uint64
-	for _, n := range minutes {
-		sum += n
-	}
-	v.Label = fmt.Sprintf("Batches stored in each of the last %d minutes: %s in all, %s in the running minute, at most %s in one",
-		len(minutes), number(sum), number(minutes[last]), number(highest))
+	v.Label = fmt.Sprintf("Batches stored in each of the last %d minutes: at most %s in one", len(minutes), number(highest))
 	return v
 }

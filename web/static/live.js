@@ -49,6 +49,18 @@ const button = () => {
   fresh.hidden = held.length === 0
   fresh.textContent = `${held.length === 100 ? 'over ' : ''}${held.length} new`
 }
+// Bars as the server draws them.
+const spark = document.querySelector('.spark')
+const draw = minutes => {
+  const most = Math.max(...minutes)
+  const bars = minutes.map((n, i) => {
+    const height = n ? Math.max(3, Math.round(40 * n / most)) : 1
+    return `M${10 * i} 40v-${height}h7v${height}z`
+  })
+  spark.lastChild.setAttribute('d', bars.pop())
+  spark.firstChild.setAttribute('d', bars.join(''))
+  spark.ariaLabel = spark.ariaLabel.replace(/\S+ in one/, `${most.toLocaleString('en-US')} in one`)
+}
 const recount = () => {
   count ??= setTimeout(async () => {
     count = undefined
@@ -58,6 +70,7 @@ const recount = () => {
       fill('count', path => path.split('.').reduce((v, key) => v[key], now))
       all('[data-one]').forEach(el => { el.textContent = el.previousElementSibling.textContent === '1' ? el.dataset.one : el.dataset.many })
       fill('head', id => now.chains.find(c => c.chainId === +id).head)
+      if (spark) draw(now.batchesLastHour)
       read = Date.now()
       grey()
       if (now.healthy !== ('healthy' in state.dataset) && !paused) location.reload() // the page says why
