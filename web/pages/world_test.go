@@ -102,7 +102,8 @@ func testTape() *TapeView {
 
 func testStatus() app.StatusView {
 	return app.StatusView{
-		Version: hostileName, Network: "dev", Node: address(5), Attester: address(6), StartedAt: ago(26 * time.Hour), Batches: 1234, Agents: 1, Waiting: 2,
+		LastHour: append(make([]uint64, 56), 3, 1, 120, 7),
+		Version:  hostileName, Network: "dev", Node: address(5), Attester: address(6), StartedAt: ago(26 * time.Hour), Batches: 1234, Agents: 1, Waiting: 2,
 		NextAnchor: ago(-4 * time.Minute), Epochs: 1, Equivocations: 1, OpenedSteps: 12, DatabaseBytes: 5 << 20, WALBytes: 100, DiskFreeBytes: 7 << 30,
 		Chains:   []app.ChainView{{ChainID: 31337, Name: "dev", RPC: "http://127.0.0.1:8545", Head: 1000, LatencyMs: 3}, {ChainID: 1, Name: "x", RPC: hostileName, Error: hostileName}},
 		Crons:    []app.CronView{{Name: "anchor", Schedule: "@every 5m", Next: ago(-time.Minute), Runs: []app.CronRunView{{Start: ago(time.Minute), End: ago(59 * time.Second), Error: hostileName}, {Start: ago(2 * time.Minute), End: ago(2 * time.Minute), Note: "1 epoch"}}}, {Name: "idle"}},
