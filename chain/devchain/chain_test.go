@@ -245,13 +245,24 @@ func TestRevertAndRewind(t *testing.T) {
 	receipt(t, c.Client(), send(t, c, 0))
 }
 
-// A nonce is free again as soon as the rewind has returned.
+// A nonce is free again as soon as the rewind has returned, and what is sent again
+// under a clock that stands still comes into a block that was never seen before.
 func TestSendAfterRewind(t *testing.T) {
 	c := openTest(t, testOptions(t.TempDir()))
-	for range 20 {
-		receipt(t, c.Client(), send(t, c, 0))
-		receipt(t, c.Client(), send(t, c, 1))
-		call[hexutil.Uint64](t, c, "evm_rewind", "0x0")
+	seen := map[common.Hash]int{}
+	for i := range 20 {
+		for nonce := range uint64(2) {
+			r := receipt(t, c.Client(), send(t, c, nonce))
+			if before, ok := seen[r.BlockHash]; ok {
+				t.Fatalf("after %d rewinds block %s comes again, which rewind %d had dropped", i, r.BlockHash, before+1)
+			}
+			seen[r.BlockHash] = i
+		}
+		call[hexutil.Uint64](t, c, "evm_rewind", hexutil.Uint64(i%2))
+		if i%2 == 1 {
+			call[hexutil.Uint64](t, c, "evm_rewind", "0x1") // leaves nothing
+			call[hexutil.Uint64](t, c, "evm_rewind", "0x0")
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type sealer struct {
 	mu        sync.Mutex
 	offset    uint64 // seconds added to the clock
 	next      uint64 // timestamp of the next block, 0 = by the clock
+	branch    []byte // extra data of the next block, see rewind
 	snapshots map[uint64]blockID
 	lastSnap  uint64
 
@@ -50,7 +51,7 @@ type sealer struct {
 func newSealer(e *eth.Ethereum, o Options, dead *fuse, dbDir string) *sealer {
 	s := &sealer{
 		eth: e, log: o.Logger, clock: o.Clock, canWrite: o.CanWrite, dbDir: dbDir, dead: dead,
-		snapshots: map[uint64]blockID{}, quit: make(chan struct{}),
+		snapshots: map[uint64]blockID{}, branch: []byte{}, quit: make(chan struct{}),
 	}
 	s.finalize(e.BlockChain().CurrentBlock())
 	return s
@@ -117,7 +118,7 @@ func (s *sealer) sealLocked(empty bool) (*types.Block, error) {
 		Random:      randao(parent.Number.Uint64() + 1),
 		Withdrawals: types.Withdrawals{},
 		BeaconRoot:  &common.Hash{},
-	}, nil, false, []byte{})
+	}, nil, false, s.branch)
 	if err != nil {
 		return nil, fmt.Errorf("devchain: build block: %w", err)
 	}
@@ -130,7 +131,7 @@ func (s *sealer) sealLocked(empty bool) (*types.Block, error) {
 		s.dead.blow(err.Error())
 		return nil, s.dead.err()
 	}
-	s.next = 0
+	s.next, s.branch = 0, []byte{}
 	return block, nil
 }
 
@@ -188,14 +189,21 @@ func (s *sealer) finalize(head *types.Header) {
 	rawdb.WriteFinalizedBlockHash(s.eth.ChainDb(), common.Hash{})
 }
 
-// rewind makes the block with the given number the head and empties the pool.
+// rewind makes the block with the given number the head and empties the pool. The
+// first block after it carries the hash of the head that was left, so that no block
+// comes again that once was dropped: who read the old one in that moment leaves it in
+// go-ethereum's caches, and a known block is not written, which would lose its receipts.
 func (s *sealer) rewind(number uint64) error {
 	if err := s.canWrite(); err != nil {
 		return fmt.Errorf("%w: %w", ErrPaused, err)
 	}
 	bc := s.eth.BlockChain()
-	if head := bc.CurrentBlock().Number.Uint64(); number > head {
-		return fmt.Errorf("devchain: cannot rewind to block %d: the head is %d", number, head)
+	head := bc.CurrentBlock()
+	if number > head.Number.Uint64() {
+		return fmt.Errorf("devchain: cannot rewind to block %d: the head is %s", number, head.Number)
+	}
+	if number < head.Number.Uint64() {
+		s.branch = head.Hash().Bytes()
 	}
 	bc.SetFinalized(nil) // finality is ours to give, and go-ethereum would protest
 	bc.SetSafe(nil)
