@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -87,6 +88,19 @@ func (a *App) AnchorNow(ctx context.Context) (AnchorRun, error) {
 			return run, err
 		}
 	}
+}
+
+// AnchorForOperator is [App.AnchorNow], but an error that is no *Error becomes
+// NOT_READY with its words: the operator has to know what stands in the way, as the
+// node's page tells it of the cron's runs.
+func (a *App) AnchorForOperator(ctx context.Context) (AnchorRun, error) {
+	run, err := a.AnchorNow(ctx)
+	if known := (*Error)(nil); err == nil || ctx.Err() != nil || errors.As(err, &known) {
+		return run, err
+	}
+	a.log.Warn("anchoring at the operator's request", "err", err)
+	return run, &Error{Code: "NOT_READY", Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
+		Message: fmt.Sprintf("not all that waits is anchored, %d epochs were: %v", run.Epochs, err)}
 }
 
 // anchorDue reports whether a batch waits for its epoch or an epoch for its end.

@@ -2,6 +2,8 @@ package app
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"karatum/chain"
 	"karatum/chain/anchor"
 	"karatum/flight"
 	"karatum/store"
@@ -52,6 +55,36 @@ func TestAnchor(t *testing.T) {
 	}
 	if n := r.attestations(t.Context()); n != 1 {
 		t.Errorf("%d attestations, want 1", n)
+	}
+}
+
+// The operator who asks for anchoring while the chain is away is told so; what waits is
+// anchored once it is back.
+func TestAnchorForOperator(t *testing.T) {
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	c, err := chain.DialAll(t.Context(), []string{away.URL}, chain.Options{MayBeAway: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := newRig(t, nil)
+	there := r.app.anchor
+	r.app.anchor.Client = c
+	if run, err := r.app.AnchorForOperator(t.Context()); err != nil || run != (AnchorRun{}) {
+		t.Errorf("of nothing: %+v, %v", run, err)
+	}
+	a := newAuthor(t, "main")
+	a.fill(t, 1)
+	r.mustIngest(a.batch(t, flight.EIP712))
+	_, err = r.app.AnchorForOperator(t.Context())
+	wantCode(t, err, "NOT_READY")
+	if !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "://") {
+		t.Errorf("the operator is told %v; want why, without the address", err)
+	}
+	r.app.anchor = there
+	if run, err := r.app.AnchorForOperator(t.Context()); err != nil || run.Epochs != 1 {
+		t.Errorf("with the chain back: %+v, %v", run, err)
 	}
 }
 

@@ -179,7 +179,7 @@ func postAnchor(s *Server, c *fiber.Ctx) error {
 	if err := emptyRequest(c); err != nil {
 		return err
 	}
-	run, err := s.node.AnchorNow(c.UserContext())
+	run, err := s.node.AnchorForOperator(c.UserContext())
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type Node interface {
 	Export(ctx context.Context, agent flight.Address) (*app.Export, error)
 	Search(ctx context.Context, text string) (app.SearchView, error)
 
-	AnchorNow(ctx context.Context) (app.AnchorRun, error)
+	AnchorForOperator(ctx context.Context) (app.AnchorRun, error)
 	Recheck(ctx context.Context, stepHash flight.Hash) (app.RecheckView, error)
 	DeleteReveals(ctx context.Context, stepHash flight.Hash) error
 

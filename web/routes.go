@@ -114,7 +114,7 @@ func routes() []route {
 		{method: get, path: "/v1/openapi.json", kind: read, handle: getOpenAPI, summary: "This description.", answer: map[string]any{}},
 
 		// Operator only.
-		{method: post, path: "/v1/admin/anchor", kind: admin, handle: postAnchor, summary: "Anchor what waits, now.", answer: app.AnchorRun{}, body: emptyBody},
+		{method: post, path: "/v1/admin/anchor", kind: admin, handle: postAnchor, summary: "Anchor what waits, now.", answer: app.AnchorRun{}, body: emptyBody, codes: []string{"NOT_READY"}},
 		{method: post, path: "/v1/admin/proofs/:stepHash/delete-reveals", kind: admin, handle: postDeleteReveals, summary: "Delete the published reveals of a step. The opened claim stays.", answer: struct{}{}, body: emptyBody, codes: []string{"UNKNOWN_STEP"}},
 
 		{method: post, path: "/v1/admin/proofs/:stepHash/recheck", kind: admin, handle: postRecheck, summary: "Look at the step's transaction again at the next run, its verdict final or not.", answer: app.RecheckView{}, status: http.StatusAccepted, body: emptyBody, codes: []string{"UNKNOWN_STEP", "NO_TX", "RECHECK_QUEUE", "DISK_FULL", "BUSY"}},

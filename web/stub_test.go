@@ -54,7 +54,7 @@ func (s *stub) Network() app.NetworkView {
 func (s *stub) Pulse() app.PulseView         { return app.PulseView{} }
 func (s *stub) Events() *app.Events          { return s.events }
 func (s *stub) Metrics() prometheus.Gatherer { return prometheus.NewRegistry() }
-func (s *stub) AnchorNow(context.Context) (app.AnchorRun, error) {
+func (s *stub) AnchorForOperator(context.Context) (app.AnchorRun, error) {
 	s.anchors.Add(1)
 	return app.AnchorRun{Epochs: 1, Batches: 2}, nil
 }

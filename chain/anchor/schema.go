@@ -33,6 +33,9 @@ func CheckNetwork(ctx context.Context, c *chain.Client, n eas.Network) error {
 	} else if err != nil {
 		return err
 	}
+	if len(result) == 0 {
+		return fmt.Errorf("%w: there is no contract at %s", ErrNotEAS, n.EAS)
+	}
 	if registry, err := eas.ParseAddress(result); err != nil || registry != n.Registry {
 		return fmt.Errorf("%w: registry of %s is %#x, want %s", ErrNotEAS, n.EAS, result[:min(len(result), 32)], n.Registry)
 	}

@@ -24,8 +24,9 @@ if (at.bottom > 0 && at.bottom <= top) wrong.push('under the header')
 return e.tagName.toLowerCase() + ' ' + (name || e.outerHTML).slice(0, 40) + ': ' + wrong.join(', ')
 })()`
 
-// TestFocus: from the skip link to the last link of the page, every stop is seen, is
-// called something and stands clear of the header. The skip link leads to the content.
+// TestFocus: from the skip link to the last link of the page and back, every stop is
+// seen, is called something and stands clear of the header. The skip link leads to the
+// content.
 func TestFocus(t *testing.T) {
 	need(t, missing)
 	for _, c := range []struct{ name, url string }{
@@ -46,20 +47,24 @@ func TestFocus(t *testing.T) {
 			if got := eval[string](b, atFocus); got != "a Skip to content: " {
 				t.Errorf("the first stop is %q", got)
 			}
-			stops := 1
-			for ; stops < 300; stops++ {
-				b.do(chromedp.KeyEvent(kb.Tab))
-				at := eval[string](b, atFocus)
-				if at == "" {
-					break
+			walk := func(way string, keys ...chromedp.KeyOption) {
+				stops := 1
+				for ; stops < 300; stops++ {
+					b.do(chromedp.KeyEvent(kb.Tab, keys...))
+					at := eval[string](b, atFocus)
+					if at == "" {
+						break
+					}
+					if !strings.HasSuffix(at, ": ") {
+						t.Errorf("%s: %s", way, at)
+					}
 				}
-				if !strings.HasSuffix(at, ": ") {
-					t.Error(at)
+				if stops < 15 || stops == 300 {
+					t.Errorf("%s: %d stops", way, stops)
 				}
 			}
-			if stops < 15 || stops == 300 {
-				t.Errorf("%d stops", stops)
-			}
+			walk("on")
+			walk("back", chromedp.KeyModifiers(chromedp.ModifierShift))
 
 			b.open(site.url + c.url)
 			b.do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
