@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -97,6 +98,9 @@ func (s *Server) stepPanel(step app.StepView, proof *app.BatchProofView, seq uin
 		return verifier.Panel{}, err
 	}
 	p := s.panel(s.verify.Record, fmt.Sprintf("step-%d.json", seq), raw)
+	var claim struct{ Amount, Value string }
+	_ = json.Unmarshal(step.Claim, &claim) // without a claim, or one of another form, there is no amount
+	p.Amount, p.Next = claim.Amount+claim.Value != "", strconv.FormatUint(seq+1, 10)
 	p.Checks, p.Asks, p.Forge, p.Record = verifier.DisclosureChecks(), true, true, s.link("v1", "flight", "proofs", step.StepHash, "bundle")
 	return p, nil
 }

@@ -78,7 +78,7 @@ func TestPanelUnanchored(t *testing.T) {
 		t.Error("an RPC is offered where nothing is anchored")
 	}
 	b.near()
-	if got := eval[string](b, `document.querySelector('[data-forge="amount"]').textContent`); got != "Change what was opened" {
+	if got := eval[string](b, `document.querySelector('[data-forge="amount"]').textContent`); got != "Change an opened value" {
 		t.Errorf("without an amount the chip says %q", got)
 	}
 	b.click(`[data-forge="date"]`)
@@ -106,7 +106,29 @@ func TestPanelOfOneSealedStep(t *testing.T) {
 func (b *tab) near() {
 	b.t.Helper()
 	eval[bool](b, `(document.querySelector('[data-forge="step"]').focus(), true)`)
-	b.wait(`document.querySelector('[data-forge="step"]').textContent.startsWith('Move to step ')`)
+	b.wait(`document.querySelector('[data-save]').href.startsWith('blob:')`)
+}
+
+// TestNothingMovesUnderThePointer: what is loaded as a pointer comes near leaves every
+// button where it was, or the press would miss it.
+func TestNothingMovesUnderThePointer(t *testing.T) {
+	const places = `JSON.stringify([...document.querySelectorAll('.forge button, .rpc button, .indep a, .indep button')].map((e) => {
+		const at = e.getBoundingClientRect()
+		return [e.textContent, at.x, at.y + scrollY, at.width, at.height]
+	}))`
+	for _, url := range []string{site.step(edge), site.url + site.ours + "/0", site.url + site.ours + "/2", site.url + "/conflicts/1"} {
+		b := newTab(t)
+		b.size(390, 800)
+		b.open(url)
+		b.settled()
+		eval[bool](b, `document.fonts.ready.then(() => true)`)
+		before := eval[string](b, places)
+		eval[bool](b, `(document.querySelector('.indep').dispatchEvent(new PointerEvent('pointerover')), true)`)
+		b.wait(`document.querySelector('[data-save]').href.startsWith('blob:')`)
+		if after := eval[string](b, places); after != before || !strings.Contains(before, "Copy") {
+			t.Errorf("%s: before %s\nafter %s", url, before, after)
+		}
+	}
 }
 
 func TestForgeries(t *testing.T) {

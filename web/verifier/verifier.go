@@ -109,6 +109,8 @@ type Panel struct {
 	AnyChecks []Check // rows that a document may bring, where it is not known yet
 	Asks      bool    // offers to ask an RPC
 	Forge     bool    // offers to forge
+	Amount    bool    // the record is known to open a claim with an amount
+	Next      string  // number of the step after the record's, "" where that is not known yet
 	Offline   bool
 
 	Checkers     []Checker       // what checks, the page's own first

@@ -38,9 +38,3 @@ export function forge(kind, text) {
 
 /** Why a forgery has nothing to work on, or "". */
 export const cannotForge = (kind, text) => forge(kind, text).why ?? '';
-
-/** What a chip says that depends on the record. */
-export function chipText(kind, text) {
-  const document = JSON.parse(text), d = document.disclosure ?? document;
-  return { step: `Move to step ${d.step.seq + 1}`, amount: amountKey(d) ? 'Raise the amount by 1' : 'Change what was opened' }[kind];
-}

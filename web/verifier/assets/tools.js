@@ -1,6 +1,6 @@
 // What the panel does at the reader's word, forges a copy and hands the document out, and what it says of a failure.
 
-import { cannotForge, chipText, forge } from './forge.js';
+import { cannotForge, forge } from './forge.js';
 import { hash, make, plural, visible } from './words.js';
 
 const MAX_FRAGMENT = 1 << 20;
@@ -29,10 +29,7 @@ export function equip(panel) {
     const document = JSON.parse(panel.text || '{}'), { anchor } = document.proof ?? document;
     const known = anchor && form?.querySelector(`option[data-chain="${Number(anchor.chainId)}"]`), input = form?.querySelector('[name="rpc"]');
     if (known && !input.value) input.value = known.value;
-    if (panel.row('reveal')) for (const chip of chips()) {
-      chip.disabled = Boolean(chip.title = cannotForge(chip.dataset.forge, panel.text));
-      chip.textContent = chipText(chip.dataset.forge, panel.text) ?? chip.textContent;
-    }
+    if (panel.row('reveal')) for (const chip of chips()) chip.disabled = Boolean(chip.title = cannotForge(chip.dataset.forge, panel.text));
   };
 
   panel.clean = (kind) => {
