@@ -1,10 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -112,24 +111,13 @@ func TestSpark(t *testing.T) {
 		if err := json.Unmarshal([]byte(before), &here); err != nil || len(here) != 3 {
 			t.Fatalf("drawn %s, %v", before, err)
 		}
-		page := fetch(t, site.url+"/")
-		if !slices.ContainsFunc(here, func(s string) bool { return !strings.Contains(page, `"`+s+`"`) }) {
+		page, err := site.get("/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(here, func(s string) bool { return !bytes.Contains(page, []byte(`"`+s+`"`)) }) {
 			return
 		}
 		// A batch came or a minute ended in between; the page will draw again.
 	}
-}
-
-func fetch(t *testing.T, url string) string {
-	t.Helper()
-	res, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
 }
