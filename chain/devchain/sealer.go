@@ -37,7 +37,7 @@ type sealer struct {
 	mu        sync.Mutex
 	offset    uint64 // seconds added to the clock
 	next      uint64 // timestamp of the next block, 0 = by the clock
-	branch    []byte // extra data of the next block, see rewind
+	branch    []byte // extra data of the next block, see rewind; not nil, for which go-ethereum has a text of its own
 	snapshots map[uint64]blockID
 	lastSnap  uint64
 

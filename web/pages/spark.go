@@ -15,8 +15,9 @@ type sparkView struct {
 	Past, Now, ViewBox, Label string
 }
 
-// drawSpark lays out, as live.js does again, the counts of minutes, the oldest first and the running one
-// last. A minute of few batches shows beside one of many; one of none is a hair line.
+// drawSpark lays out the counts of minutes, the oldest first and the running one last;
+// live.js does the same for later counts. A minute of few batches shows beside one of
+// many; one of none is a hair line.
 func drawSpark(minutes []uint64) (v sparkView) {
 	if len(minutes) == 0 {
 		return v
