@@ -255,6 +255,9 @@ func serveCommand(fs *pflag.FlagSet) func(context.Context, *cli.Call) error {
 		if err := errors.Join(cfg.Load(fs, os.Environ(), *file), cfg.Validate()); err != nil {
 			return cli.Refuse(err)
 		}
+		if unknown := app.UnknownEnv(fs, os.Environ()); len(unknown) > 0 {
+			app.NewLogger(c.Stderr, cfg.LogFormat).Warn("there is no such setting; ignored", "env", unknown)
+		}
 		n, err := start(ctx, *cfg, c.Stderr)
 		if err != nil {
 			return cli.Refuse(err)

@@ -111,6 +111,20 @@ func Fill(fs *pflag.FlagSet, environ []string, file io.Reader) error {
 	return errors.Join(errs...)
 }
 
+// UnknownEnv names the variables that look like settings and are none, so that a
+// misspelt one is not passed over in silence. They are no mistakes: a supervisor may
+// set some of its own, as Kubernetes does for a service of this name.
+func UnknownEnv(fs *pflag.FlagSet, environ []string) []string {
+	var names []string
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		if strings.HasPrefix(name, "KARATUM_") && !strings.HasPrefix(name, "KARATUM_TEST_") && fs.Lookup(flagName(name)) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // A setting is a value and the place that it comes from, in words.
 type setting struct{ place, value string }
 

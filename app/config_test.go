@@ -38,6 +38,17 @@ KARATUM_IP_RATE is "fast": must be an integer`
 	}
 }
 
+// TestUnknownEnv tells a misspelt setting from a setting and from what is foreign.
+func TestUnknownEnv(t *testing.T) {
+	var c Config
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	c.Flags(fs)
+	env := []string{"KARATUM_LISTEN=a:1", "KARATUM_LISTNE=a:1", "KARATUM_TEST_KILL=sent", "LISTNE=a:1", "KARATUM_=x", "KARATUM_ip_rate=1"}
+	if got := strings.Join(UnknownEnv(fs, env), " "); got != "KARATUM_LISTNE KARATUM_" {
+		t.Errorf("unknown: %s", got)
+	}
+}
+
 // TestValidate breaks every setting at once.
 func TestValidate(t *testing.T) {
 	good := testConfig(t.TempDir())
